@@ -105,6 +105,7 @@ type Config struct {
 	// anything of it is carried out; nil: nobody measures it.
 	Decided func(took time.Duration, s *state.State)
 
+	Linked      *perf.Linked      // how far jobs are believed to be slower that are not linked best; nil: they are not
 	Variability *perf.Variability // how far the policy believes that devices of a type differ; nil: they are alike
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/experiment/foreign"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy"
 	"github.com/norn-scheduler/norn/policy/need"
@@ -32,12 +33,49 @@ func Own(e policy.Entry, settings ...Setting) Choice {
 	return Choice{Policy: e.Name, Settings: settings, Own: &e}
 }
 
+// Made is the choice of a policy that the caller makes: any value that implements
+// sched.Policy, under a name, without settings. build is called for each run, and for each
+// partition of a cluster.
+func Made(name string, build func() (sched.Policy, error)) Choice {
+	return Own(policy.Entry{Name: name, Title: "a policy of the caller", New: func() policy.Config { return value{build} }, Acts: policy.Preempts})
+}
+
+// value is a policy without settings.
+type value struct {
+	build func() (sched.Policy, error)
+}
+
+// Params is empty.
+func (value) Params() param.Set { return nil }
+
+// Needs is empty: nobody knows what it lives on.
+func (value) Needs() need.List { return nil }
+
+// Policy makes the policy.
+func (v value) Policy() (sched.Policy, error) { return v.build() }
+
 // String is how tables name the choice: tiresias, or tiresias(limits=500).
 func (c Choice) String() string {
 	if len(c.Settings) == 0 {
 		return c.Policy
 	}
-	return c.Policy + "(" + joined(c.Settings, ",") + ")"
+	text := joined(c.Settings, ",")
+	if first := c.first(); first != "" && c.Settings[0].Name == first {
+		text = strings.TrimPrefix(text, first+"=")
+	}
+	return c.Policy + "(" + text + ")"
+}
+
+// first is the parameter whose value may be written without its name, where the policy is the
+// caller's own and has one; empty: it has none.
+func (c Choice) first() string {
+	if c.Own == nil {
+		return ""
+	}
+	if f, ok := c.Own.New().(interface{ First() string }); ok {
+		return f.First()
+	}
+	return ""
 }
 
 // joined are settings as texts have them, with something between them.
@@ -84,10 +122,15 @@ func (c Choice) Shares() bool {
 	return e.Acts.Has(policy.Shares) || ok && sharer.Shares()
 }
 
-// Resizes tells whether the policy changes the number of tasks of running jobs.
+// Resizes tells whether the policy changes the number of tasks of running jobs, always or as
+// it is set. It is false for a choice that Make refuses.
 func (c Choice) Resizes() bool {
-	e, err := c.Entry()
-	return err == nil && e.Acts.Has(policy.Resizes)
+	e, cfg, err := c.config()
+	if err != nil {
+		return false
+	}
+	resizer, ok := cfg.(interface{ Resizes() bool })
+	return e.Acts.Has(policy.Resizes) || ok && resizer.Resizes()
 }
 
 // Needs says what the policy lives on, as it is set. It is empty for a choice that Make
@@ -133,12 +176,19 @@ func (c Choice) Make() (sched.Policy, error) {
 // tiresias(limits=3600,36000,promote=2). A part without = goes on with the value
 // before it. A name is looked for among own first, and then in the table. Whether there
 // is such a policy, and such settings, is told by Make.
+//
+// A policy of the caller's own whose Config has a method First() string takes the value of
+// that parameter without its name: exec(./mine.py). Such a value may be any text, so = only
+// divides what stands behind the name of a parameter.
 func ParseChoice(text string, own ...policy.Entry) (Choice, error) {
 	text = strings.TrimSpace(text)
 	name, inside, has := strings.Cut(text, "(")
 	c := Choice{Policy: strings.TrimSpace(name)}
 	if i := slices.IndexFunc(own, func(e policy.Entry) bool { return e.Name == c.Policy }); i >= 0 {
 		c = Own(own[i])
+	}
+	if c.Policy == foreign.Name && c.Own == nil {
+		return c, fmt.Errorf("%s: a program that decides is simulated alone (norn sim, norn plan), and is no policy of a live Norn", text)
 	}
 	if !has {
 		return c, nil
@@ -147,13 +197,19 @@ func ParseChoice(text string, own ...policy.Entry) (Choice, error) {
 	if !closed {
 		return c, fmt.Errorf("%s: the closing parenthesis is missing", text)
 	}
+	first := c.first()
 	for part := range strings.SplitSeq(inside, ",") {
 		key, value, set := strings.Cut(part, "=")
+		if first != "" {
+			set = set && slices.Contains(c.Own.New().Params().Names(), strings.TrimSpace(key))
+		}
 		switch n := len(c.Settings); {
 		case set:
 			c.Settings = append(c.Settings, Setting{Name: strings.TrimSpace(key), Value: strings.TrimSpace(value)})
 		case n > 0:
 			c.Settings[n-1].Value += "," + strings.TrimSpace(part)
+		case first != "":
+			c.Settings = append(c.Settings, Setting{Name: first, Value: strings.TrimSpace(part)})
 		default:
 			return c, fmt.Errorf("%s: write settings as %s(param=value)", text, c.Policy)
 		}
@@ -255,11 +311,13 @@ const mostVariants = 1000
 
 // values are those that a setting lists; itself alone where it lists none.
 func (c Choice) values(s Setting) []string {
-	if strings.Contains(s.Value, "|") {
-		return parts(s.Value, "|")
-	}
 	e, err := c.Entry()
-	if err != nil || !strings.Contains(s.Value, ",") || e.New().Params().Set(s.Name, s.Value) == nil {
+	switch {
+	case err == nil && e.New().Params().Set(s.Name, s.Value) == nil: // such as a command with a pipe
+		return []string{s.Value}
+	case strings.Contains(s.Value, "|"):
+		return parts(s.Value, "|")
+	case err != nil || !strings.Contains(s.Value, ","):
 		return []string{s.Value}
 	}
 	list := parts(s.Value, ",")

@@ -2,9 +2,11 @@ package experiment
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/norn-scheduler/norn/experiment/foreign"
 	"github.com/norn-scheduler/norn/policy"
 	"github.com/norn-scheduler/norn/policy/fifo"
 	"github.com/norn-scheduler/norn/policy/rmixer"
@@ -144,5 +146,39 @@ func TestVariants(t *testing.T) {
 	}
 	if _, err := Variants(all); err == nil || !strings.Contains(err.Error(), "more than 1000 variants") {
 		t.Error(err)
+	}
+}
+
+// TestParseChoiceFirst: the value of the first parameter of a policy of the caller's own may
+// be any text, and stands without its name.
+func TestParseChoiceFirst(t *testing.T) {
+	for text, want := range map[string][]Setting{
+		"exec":                                        nil,
+		"exec(./mine)":                                {{Name: "command", Value: "./mine"}},
+		"exec( python3 mine.py --x=1 -y=2 )":          {{Name: "command", Value: "python3 mine.py --x=1 -y=2"}},
+		"exec(./mine --list a,b=c,budget=2s)":         {{Name: "command", Value: "./mine --list a,b=c"}, {Name: "budget", Value: "2s"}},
+		"exec(command=./mine,place=best-fit)":         {{Name: "command", Value: "./mine"}, {Name: "place", Value: "best-fit"}},
+		"exec(budget=2s,command=./mine)":              {{Name: "budget", Value: "2s"}, {Name: "command", Value: "./mine"}},
+		"exec(./mine,tries=1,budget=1m,elastic=true)": {{Name: "command", Value: "./mine"}, {Name: "tries", Value: "1"}, {Name: "budget", Value: "1m"}, {Name: "elastic", Value: "true"}},
+	} {
+		c, err := ParseChoice(text, foreign.Entry())
+		if err != nil || !slices.Equal(c.Settings, want) {
+			t.Errorf("%s: %q, %v", text, c.Settings, err)
+			continue
+		}
+		again, err := ParseChoice(c.String(), foreign.Entry())
+		if err != nil || !slices.Equal(again.Settings, want) {
+			t.Errorf("%s is written as %s, which is read as %q, %v", text, c, again.Settings, err)
+		}
+	}
+	for text, resizes := range map[string]bool{"exec(./mine,elastic=true)": true, "exec(./mine)": false} {
+		if c, err := ParseChoice(text, foreign.Entry()); err != nil || c.Resizes() != resizes {
+			t.Errorf("%s: it resizes %v, %v", text, c.Resizes(), err)
+		}
+	}
+	for _, text := range []string{"exec", "exec(./mine)"} {
+		if _, err := ParseChoice(text); err == nil || !strings.Contains(err.Error(), "is simulated alone") {
+			t.Errorf("%s where programs are no policies: %v", text, err)
+		}
 	}
 }

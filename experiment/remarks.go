@@ -36,7 +36,7 @@ func (o *Outcome) Remarks() []string {
 			left.note(r)
 		}
 	}
-	out := slices.Clone(o.notes)
+	out := slices.Concat(o.said, o.notes)
 	if o.needs.Has(need.RunTimes) && unknown.jobs > 0 && unknown.jobs < s.Jobs() {
 		out = append(out, fmt.Sprintf("nothing was known of the run time of %s (--estimates says where estimates come from)", unit.CountOrNo(unknown.jobs, "job")))
 	}

@@ -29,6 +29,7 @@ import (
 
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/experiment/foreign"
 	"github.com/norn-scheduler/norn/internal/workers"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy"
@@ -63,6 +64,10 @@ type Experiment struct {
 
 	Variability *perf.Variability // how far GPUs of a type really differ; nil: they are alike
 
+	// Communication is the part of their time, 0 to 1, during which jobs that mind their bandwidth communicate
+	// where they are linked best (perf.Linked); 0: links make no difference to speeds.
+	Communication float64
+
 	// Knowledge of the policies.
 	Beliefs  Beliefs       // whether policies with an estimator of their own use it, where the World has a Meter
 	Estimate Estimate      // of run times; the zero value is the truth
@@ -74,11 +79,12 @@ type Experiment struct {
 	BelievedVariability *perf.Variability // of GPUs that differ; nil: the truth
 
 	// Outputs and observers.
-	Report report.Options                // what the result holds beside the figures
-	Header eventlog.Header               // of the log: trace, cluster as written, time of day at the start
-	Log    func(run string) (Log, error) // where the event log of a run goes, by its name; nil: nowhere
-	Watch  func(run string) engine.Sink  // watches a run, to show progress; nil: nobody
-	Total  func(jobs int)                // is told how many jobs there are before runs begin, for which all are held in memory; nil: nobody
+	Report   report.Options                // what the result holds beside the figures
+	Header   eventlog.Header               // of the log: trace, cluster as written, time of day at the start
+	Log      func(run string) (Log, error) // where the event log of a run goes, by its name; nil: nowhere
+	Watch    func(run string) engine.Sink  // watches a run, to show progress; nil: nobody
+	Messages io.Writer                     // where the standard error of policies that are programs goes, in whole lines, of several at once; nil: os.Stderr
+	Total    func(jobs int)                // is told how many jobs there are before runs begin, for which all are held in memory; nil: nobody
 
 	Timed bool // notes how long each decision takes on this machine, see Outcome.Decisions
 
@@ -116,7 +122,8 @@ type Outcome struct {
 	needs need.List
 	facts func() need.Set // what the run has of what policies live on
 	lacks []need.Lack
-	free  *freely // nil: transitions have a cost
+	free  *freely  // nil: transitions have a cost
+	said  []string // by the policy, of itself
 
 	learns bool // it believes what it learnt from measurements
 	told   bool // it has an estimator of its own, and was told the truth instead
@@ -154,7 +161,9 @@ func (x *Experiment) simulate(ctx context.Context, c Choice, jobs trace.Source, 
 	if err != nil {
 		return nil, err
 	}
-	p, err := x.policy(c, site)
+	var own made
+	defer own.close()
+	p, err := x.policy(c, site, &own)
 	if err != nil {
 		return nil, err
 	}
@@ -194,15 +203,11 @@ func (x *Experiment) simulate(ctx context.Context, c Choice, jobs trace.Source, 
 		o.free = new(freely)
 		sinks = append(sinks, o.free)
 	}
-	var decided func(time.Duration, *state.State)
-	if x.Timed {
-		decided = o.decided
-	}
 	sharing := cmp.Or(x.Sharing, x.Belief.Make(cfg.Sharing, x.Seed))
 	e := engine.New(engine.Config{
 		Cluster: site.Cluster, Tenants: site.Tenants, Policy: p, PolicyName: c.String(),
 		Estimator: estimator, Costs: costs, Speeds: x.speeds(), Sharing: sharing, Transfer: cmp.Or(x.Transfer, cfg.Transfer), Believe: believe, Seed: x.Seed, Sinks: sinks, Each: workers.Pool(0),
-		Variability: cmp.Or(x.BelievedVariability, x.Variability), Decided: decided,
+		Variability: cmp.Or(x.BelievedVariability, x.Variability), Linked: perf.NewLinked(x.Communication), Decided: o.timing(x.Timed),
 	}, world)
 	e.Announce()
 	if err = world.Attach(e.State()); err == nil {
@@ -216,7 +221,7 @@ func (x *Experiment) simulate(ctx context.Context, c Choice, jobs trace.Source, 
 	case err != nil:
 		return nil, err
 	}
-	o.State, o.Result, o.Fates = e.State(), collector.Result(e.State()), report.Fates(e.State())
+	o.State, o.Result, o.Fates, o.said = e.State(), collector.Result(e.State()), report.Fates(e.State()), own.remarks()
 	o.rests(x, cfg.Sharing)
 	return o, nil
 }
@@ -254,7 +259,7 @@ func (x *Experiment) speeds() perf.Typed {
 
 // world is how the simulated world of one run behaves.
 func (x *Experiment) world(c Choice, site *clusterspec.Site, costs *perf.Costs, jobs trace.Source) sim.Config {
-	cfg := sim.Config{InPlace: c.Resizes(), Source: jobs, Model: x.Model, Costs: *costs, Seed: x.Seed, Variability: x.Variability}
+	cfg := sim.Config{InPlace: c.Resizes(), Source: jobs, Model: x.Model, Costs: *costs, Seed: x.Seed, Variability: x.Variability, Linked: perf.NewLinked(x.Communication)}
 	if cfg.Model == nil {
 		cfg.Model = perf.Analytic{Scaling: 1, Spread: 1}
 	}
@@ -296,12 +301,65 @@ func (x *Experiment) site() (*clusterspec.Site, error) {
 }
 
 // policy makes the policy: one for the whole cluster, or one for each partition.
-func (x *Experiment) policy(c Choice, site *clusterspec.Site) (sched.Policy, error) {
-	p, err := c.Make() // also to be told early of a setting that is wrong
+func (x *Experiment) policy(c Choice, site *clusterspec.Site, all *made) (sched.Policy, error) {
+	build := func() (sched.Policy, error) {
+		p, err := c.Make()
+		if err == nil {
+			all.add(p, x.Messages)
+		}
+		return p, err
+	}
+	p, err := build() // also to be told early of a setting that is wrong
 	if err != nil || site.Cluster.Pools() == 1 {
 		return p, err
 	}
-	return policy.Partitioned(c.Make), nil
+	return policy.Partitioned(build), nil
+}
+
+// made are the policies of a run. Some have a life of their own: a program that decides must
+// be ended when the run ends. A decision may go on then, see run.
+type made struct {
+	adding sync.Mutex
+	all    []sched.Policy
+	closed bool
+}
+
+func (m *made) add(p sched.Policy, messages io.Writer) {
+	if f, ok := p.(*foreign.Policy); ok && messages != nil {
+		f.Stderr = messages
+	}
+	m.adding.Lock()
+	defer m.adding.Unlock()
+	if m.all = append(m.all, p); m.closed {
+		closePolicy(p)
+	}
+}
+
+func (m *made) close() {
+	m.adding.Lock()
+	defer m.adding.Unlock()
+	for _, p := range m.all {
+		closePolicy(p)
+	}
+	m.closed = true
+}
+
+func closePolicy(p sched.Policy) {
+	if c, ok := p.(io.Closer); ok {
+		_ = c.Close() // nothing of it is needed any more
+	}
+}
+
+// remarks are what the policies say of themselves.
+func (m *made) remarks() (out []string) {
+	m.adding.Lock()
+	defer m.adding.Unlock()
+	for _, p := range m.all {
+		if r, ok := p.(interface{ Remarks() []string }); ok {
+			out = append(out, r.Remarks()...)
+		}
+	}
+	return out
 }
 
 // logSink writes events to a log. It may be closed while the run goes on, see run.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -141,6 +143,29 @@ func TestGate(t *testing.T) {
 			t.Errorf("%s: %v", c.what, c.err)
 		}
 	}
+	r.job("waits", 1, 8, "10s", nil)
+	r.until("a second one is listed", func() bool { return seen(reader) == 2 })
+	ask := func(c *client.Client, method, path, body string) (int, string) {
+		q := httptest.NewRequest(method, path, strings.NewReader(body))
+		q.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		c.Proxy().ServeHTTP(w, q)
+		return w.Code, w.Body.String()
+	}
+	if list, err := reader.Jobs(background, api.Query{Page: 1}); err != nil || len(list) != 1 {
+		t.Errorf("the reader asks for a page: %d jobs, %v", len(list), err)
+	} else if list, err := reader.Jobs(background, api.Query{Page: 5, After: api.Behind(&list[0])}); err != nil || len(list) != 1 {
+		t.Errorf("the reader asks for the next page: %d jobs, %v", len(list), err)
+	}
+	if list, err := stranger.Jobs(background, api.Query{Page: 1}); err != nil || len(list) != 0 {
+		t.Errorf("a stranger asks for a page: %d jobs, %v", len(list), err)
+	}
+	if code, body := ask(stranger, "GET", "/v1/forecast", ""); code != 200 || !strings.Contains(body, `"starts":[]`) {
+		t.Errorf("a stranger asks who starts: %d %s", code, body)
+	}
+	if code, body := ask(writer, "POST", "/v1/plan", `{"policies":["srtf"]}`); code != 403 {
+		t.Errorf("the writer asks what if: %d %s", code, body)
+	}
 	if _, err := stranger.Why(background, "default/runs"); kindOf(err) != api.Unknown {
 		t.Errorf("a stranger asks why: %v", err)
 	}
@@ -167,7 +192,7 @@ func TestGate(t *testing.T) {
 	if err := writer.Do(background, "cancel", "default/runs"); err != nil {
 		t.Errorf("the writer cancels: %v", err)
 	}
-	r.until("it is cancelled", func() bool { return seen(operator) == 0 })
+	r.until("it is cancelled", func() bool { return seen(operator) == 1 })
 }
 
 // discard takes everything.

@@ -2,6 +2,8 @@ package live
 
 import (
 	"context"
+	"errors"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -84,12 +86,20 @@ func (o *outlook) get(ctx context.Context, play func() *starts) (*starts, error)
 	return o.last, nil
 }
 
-// foretell plays on from the present state until enough jobs have begun.
-func (d explainer) foretell() *starts {
+// foretell plays on from the present state until enough jobs have begun. A policy that fails
+// in this fails nothing else.
+func (d explainer) foretell() (out *starts) {
+	defer func() {
+		if p := recover(); p != nil {
+			d.log.Error("a forecast failed", "policy", out.Policy, "panic", p, "stack", string(debug.Stack()))
+			out = &starts{err: api.Refuse(api.Unavailable, "the forecast failed; norn's log says more")}
+		}
+	}()
 	ctx, cancel := context.WithTimeout(context.Background(), foretellFor)
 	defer cancel()
 	var f *forecast
-	users, out := map[string]string{}, &starts{}
+	users := map[string]string{}
+	out = new(starts)
 	out.err = d.Loop.Ask(ctx, func() error {
 		f = d.forecast()
 		for l := range d.All() {
@@ -98,7 +108,11 @@ func (d explainer) foretell() *starts {
 		out.At, out.Policy = d.Loop.Clock.Wall(f.now), d.choice.String()
 		return nil
 	})
-	if out.err != nil {
+	switch {
+	case errors.Is(out.err, context.DeadlineExceeded):
+		out.err = api.Refuse(api.Unavailable, "norn is busy with a decision: try again")
+		return out
+	case out.err != nil:
 		return out
 	}
 	out.Whole, out.err = f.play(ctx, func(key string, at time.Duration) {

@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/norn-scheduler/norn/api"
@@ -46,4 +47,35 @@ func TestReportsWhatItTrainsWith(t *testing.T) {
 	}
 	h.make("end")
 	h.until(id, api.Done)
+}
+
+// The losses that rank 0 reports, and how the job stood, are told while it runs, and after its
+// end by the history; of a run that went back to a checkpoint the later report of a step counts.
+func TestTellsLosses(t *testing.T) {
+	t.Parallel()
+	h := newHere(t, "fifo", 1, nil)
+	id := h.submit(h.sh(1, awaits("end")))
+	h.running(id, 1)
+	for _, r := range []api.Report{{Step: 10, Loss: 3}, {Step: 20, Loss: 2}, {Step: 30, Loss: 1.5}, {Step: 20, Loss: 2.5}, {Step: 25}, {Rank: 1, Step: 40, Loss: 9}} {
+		if _, err := h.task(id, 1).Report(background, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(when string) {
+		t.Helper()
+		w := h.why(id)
+		if !slices.Equal(w.Losses, []api.LossPoint{{Step: 10, Loss: 3}, {Step: 20, Loss: 2.5}}) {
+			t.Errorf("%s its losses are %+v", when, w.Losses)
+		}
+		if n := len(w.Course); n == 0 || w.Course[n-1].State != api.Running || w.Course[n-1].On != "slot0" || w.Course[n-1].To.IsZero() != (when == "as it runs") {
+			t.Errorf("%s it stood %+v", when, w.Course)
+		}
+	}
+	check("as it runs")
+	h.make("end")
+	h.until(id, api.Done)
+	check("after its end")
+	h.down()
+	h.up()
+	check("under the next daemon")
 }

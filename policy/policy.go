@@ -32,6 +32,7 @@ import (
 	"github.com/norn-scheduler/norn/policy/las"
 	"github.com/norn-scheduler/norn/policy/lucid"
 	"github.com/norn-scheduler/norn/policy/lyra"
+	"github.com/norn-scheduler/norn/policy/mapa"
 	"github.com/norn-scheduler/norn/policy/maxmin"
 	"github.com/norn-scheduler/norn/policy/muri"
 	"github.com/norn-scheduler/norn/policy/muxflow"
@@ -152,6 +153,7 @@ func Table() []Entry {
 		{"iadeep", "jobs of one GPU share GPUs where they are predicted to disturb each other least, learnt as they run, and their batches are tuned to disturb less", "Geng et al., SC 2023", func() Config { return iadeep.NewConfig() }, Shares, iadeep.NewNote},
 		{"gimbal", "gangs of any sizes packed two on a GPU, how much of it each worker may use calibrated for completion times, fairness, makespan or deadlines", "Gimbal, TACO 2025; from its abstract", func() Config { return gimbal.NewConfig() }, Preempts | Shares, gimbal.NewNote},
 		{"pal", "gangs on GPUs of one type of which some are slower: by how slow their slowest GPU is and what it costs to be on several nodes, in rounds", "PAL, SC 2024", func() Config { return pal.NewConfig() }, 0, nil},
+		{"mapa", "the GPUs of a node that are linked best for the way in which a job's tasks talk to each other, or that leave the best links to others; first in, first out", "Ranganath et al., SC 2021", func() Config { return mapa.NewConfig() }, 0, nil},
 		{"fgd", "each task where it fragments the idle GPUs least; parts of GPUs; also best fit, dot product, packing, clustering", "Weng et al., ATC 2023", func() Config { return fgd.NewConfig() }, 0, nil},
 	}
 }

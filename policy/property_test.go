@@ -52,6 +52,7 @@ func TestProperties(t *testing.T) {
 			{"order": "las", "round": "10s", "penalty": "1.5"}, {"order": "srtf", "round": "15s", "place": "pm-first", "fill": "false"},
 			{"place": "packed", "sticky": "true", "order": "las", "round": "20s"}, {"place": "random", "round": "30s"},
 		},
+		"mapa":     {{"rule": "greedy", "sensitive": "all", "skip": "true"}, {"rule": "topo-aware", "group": "2", "place": "consolidated"}, {"sensitive": "none", "pattern": "clique", "place": "worst-fit"}},
 		"philly":   {{"reclaim-at": "0", "acquire": "5s", "backoff": "5s", "attempts": "1"}, {"lend": "false", "locality": "rack"}, {"relax-to": "server", "reclaim-at": "0.5"}},
 		"rmixer":   {{"batch-window": "0", "job-policy": "dyType", "device-policy": "dyMemo"}, {"job-policy": "mps", "gpu-workers": "2"}},
 		"tiresias": {{"limits": "200,600", "promote": "1"}, {"limits": "60", "victims": "checkpoint"}, {"rank": "gittins", "limits": "200,600"}, {"1d": "true", "limits": "60", "promote": "2", "place": "consolidated"}},
@@ -82,6 +83,7 @@ func TestProperties(t *testing.T) {
 		"lent":     {Costs: true, Lent: true, Operated: true},
 		"where":    {Where: true},
 		"apart":    {Where: true, Types: true, Parts: true, Costs: true, Failures: true, Operated: true},
+		"linked":   {Linked: true, Parts: true, Costs: true, Failures: true, Operated: true},
 		"both":     {Types: true, Failures: true, Operated: true},
 		"still":    {Types: true, Still: true, Costs: true, Operated: true},
 	}
@@ -103,7 +105,7 @@ func TestProperties(t *testing.T) {
 				return c.Policy()
 			}
 			for name, shape := range shapes {
-				if shape.Slots && starving[e.Name] || i > 0 && mechanics[name] || name == "sliced" && !e.Acts.Has(policy.Resizes) {
+				if shape.Slots && starving[e.Name] || i > 0 && mechanics[name] || name == "sliced" && !e.Acts.Has(policy.Resizes) || shape.Linked && e.Name != "mapa" {
 					continue
 				}
 				if shape.Others && (e.Name == "shockwave" || e.Name == "pop" || e.Name == "gavel") { // docs/limits.md

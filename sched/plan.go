@@ -550,6 +550,15 @@ func (p *Plan) Invalidate(err error) {
 	}
 }
 
+// Locate runs f, and has an error that makes the plan invalid meanwhile begin with where:
+// the place at which somebody has written down what f plans.
+func (p *Plan) Locate(where string, f func()) {
+	valid := p.err == nil
+	if f(); valid && p.err != nil {
+		p.err = fmt.Errorf("%s: %w", where, p.err)
+	}
+}
+
 // Err is the error that made the plan invalid, or nil.
 func (p *Plan) Err() error { return p.err }
 

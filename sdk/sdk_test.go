@@ -22,7 +22,7 @@ import (
 
 // python is the interpreter to test with: that of the distribution, since that is
 // the one with its PyTorch, or whatever is there.
-func python(t *testing.T) string {
+func python(t testing.TB) string {
 	t.Helper()
 	if _, err := os.Stat("/usr/bin/python3"); err == nil {
 		return "/usr/bin/python3"

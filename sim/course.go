@@ -56,7 +56,7 @@ func (w *Sim) alone(id job.ID, a *cluster.Alloc) float64 {
 		cfg.Chosen.Batch = a.Shares[0].Batch
 	}
 	j, c := w.state.Record(id).Job, w.state.Cluster
-	return perf.With(w.cfg.Model, j, c, a, cfg) / w.cfg.Variability.Slowest(j, c, a)
+	return perf.With(w.cfg.Model, j, c, a, cfg) / w.cfg.Variability.Slowest(j, c, a) * w.cfg.Linked.Factor(j, c, a)
 }
 
 // await notes when a running job comes to its next turn, from ready on.

@@ -33,6 +33,7 @@ type Config struct {
 	Model  perf.Model // nil: perf.Reference
 
 	Variability *perf.Variability // how far devices of a type really differ; nil: they are alike
+	Linked      *perf.Linked      // how far jobs are really slower that are not linked best; nil: they are not
 
 	Sharing  perf.Sharing  // how jobs on one device really slow each other down; nil: they do not
 	Transfer perf.Transfer // what merged jobs really learn from each other; nil: nothing

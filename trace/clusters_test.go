@@ -181,7 +181,7 @@ func TestPods(t *testing.T) {
 	mem := `"cpu":0.5,"mem":17179869184`
 	rest := `"tenant":"team-a","priority":5,"hints":{"qos":"Burstable"}}`
 	equalLines(t, entries,
-		`{"job":"team-a/b","types":"NVIDIA-A100","roles":[{"tasks":1,"gpu":1,`+mem+`}],"work":600,"attempts":[240],"wait":60,"name":"b",`+rest,
+		`{"job":"team-a/b","types":"NVIDIA-A100","roles":[{"tasks":1,"gpu":1,`+mem+`}],"work":600,"attempts":[240],"wait":180,"name":"b",`+rest,
 		`{"job":"team-a/pt","submit":600,"types":"NVIDIA-A100","roles":[{"name":"worker","tasks":2,"gpu":8},{"name":"master","tasks":1,"gpu":1,`+mem+`}],"work":3600,"wait":120,"name":"pt",`+rest,
 		`{"job":"team-a/v","submit":1200,"types":"NVIDIA-A100","roles":[{"tasks":2,"gpu":1,`+mem+`}],"work":3060,"wait":60,"at_least":true,"name":"v",`+rest,
 		`{"job":"team-a/x","submit":1800,"types":"NVIDIA-A100","roles":[{"tasks":2,"gpu":1,`+mem+`}],"work":180,"outcome":"failed","wait":60,"name":"x",`+rest,

@@ -58,7 +58,7 @@ const (
 // help texts list them.
 func Formats() []Format {
 	return []Format{
-		nornCSV(), nornJSON(), sacctFormat(), sacctJSON(), podsFormat(),
+		nornCSV(), nornJSON(), sacctFormat(), sacctJSON(), podsFormat(), workloadsFormat(), prometheusFormat(),
 		philly(), phillyPassed(), phillyPCS(), phillyAttempts(), genParallel(),
 		helios(), heliosClamped(), heliosLog(),
 		itp(), pai2020(), paiSimulator(), openb(), alibabaDLRM(), alibabaGenAI(), kalos(), thetaGPU(),
@@ -201,6 +201,19 @@ func (in *Input) passOver(n int) {
 	if n > 0 {
 		in.info.LeftOut += n
 		in.info.reason("about jobs with errors", n, LeaveOut("rows about jobs with errors"))
+	}
+}
+
+// leaveRows tells that n rows are left out, for the same reason.
+func (in *Input) leaveRows(why string, n int) {
+	if n <= 0 {
+		return
+	}
+	err := LeaveOut(why)
+	in.info.LeftOut += n
+	in.info.reason(why, n, err)
+	if len(in.info.Problems) < maxProblems {
+		in.info.Problems = append(in.info.Problems, err)
 	}
 }
 

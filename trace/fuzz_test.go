@@ -30,6 +30,11 @@ func FuzzFormats(f *testing.F) {
 	f.Add(uint8(index["sacct"]), []byte(sacctExport), true)
 	f.Add(uint8(index["sacct-json"]), []byte(sacctJSONExport), true)
 	f.Add(uint8(index["pods"]), []byte(podList(podOf("p", labels("job-name", "j"), gpu1, "Failed", 0, 1, 2), podOf("q", labels("job-name", "j"), gpu1, "Running", 3, 4, -1))), true)
+	f.Add(uint8(index["pods"]), []byte(podList(event("Job", "b", "SuccessfulCreate", "Created pod: b-a", 1), event("Pod", "b-a", "Started", "", 3), podOf("b-b", owner("Job", "b"), gpu1, "Succeeded", 13, 20, 50))), false)
+	f.Add(uint8(index["workloads"]), []byte(sample(f, "workloads.json")), true)
+	f.Add(uint8(index["workloads"]), []byte(workload("x: 1", "Admitted True Admitted 5")), false)
+	f.Add(uint8(index["prometheus"]), []byte("["+series("kube_pod_created", "", "2000=1000")+","+series("kube_pod_container_resource_limits", `,"container":"c","resource":"cpu"`, "1=1")+
+		","+series("kube_pod_start_time", "", "2000=1100")+","+series("kube_pod_status_phase", `,"phase":"Running"`, "1800=1 1860=1")+"]"), true)
 	f.Fuzz(func(t *testing.T, which uint8, text []byte, skip bool) {
 		if len(text) > 1<<16 {
 			t.Skip("too long to be of use")

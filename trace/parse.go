@@ -1,6 +1,8 @@
 package trace
 
 import (
+	"encoding/json"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -138,4 +140,15 @@ func daysSince1970(year, month, day int) int {
 		month += 12
 	}
 	return 365*year + year/4 - year/100 + year/400 + (153*(month-3)+2)/5 + day - 1 - 719468
+}
+
+// delimiter passes over one bracket.
+func delimiter(d *json.Decoder, want json.Delim, in string) error {
+	switch t, err := d.Token(); {
+	case err != nil:
+		return err
+	case t != want:
+		return fmt.Errorf("byte %d: expected %v in %s", d.InputOffset(), want, in)
+	}
+	return nil
 }

@@ -2,43 +2,25 @@ package trace
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"time"
 
-	"github.com/norn-scheduler/norn/internal/jsontext"
+	"github.com/norn-scheduler/norn/internal/kubelist"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/trace/podmap"
 )
 
-// podsFormat is a list of pods as kubectl get pods -o json writes it (with -A
+// podsFormat is a list of pods as kubectl get pods -o json (or yaml) writes it (with -A
 // for all namespaces). Pods that belong together are one job, by the rules of package
 // podmap; pods.go reads them, podgang.go puts them together, podsize.go tells what they
-// ask for.
+// ask for, and podevents.go takes what events in the same list tell beside.
 func podsFormat() Format {
 	return Format{
 		Name: "pods", Aliases: []string{"kubernetes", "kubectl"}, Title: "Kubernetes pods, kubectl get pods -o json",
 		Clock: Unix, Order: Unsorted,
 		Match: func(h *Head) int {
-			t := jsontext.NewReader(h.Text)
-			kind, items := false, false
-			// The head may end anywhere, so what follows the first fields is not asked for.
-			_ = t.Object(func(key []byte) error {
-				switch string(key) {
-				case "kind":
-					v, err := t.Text()
-					kind = string(v) == "List" || string(v) == "PodList" || string(v) == "Pod"
-					return err
-				case "apiVersion":
-					_, err := t.Text()
-					return err
-				case "items":
-					items = t.Peek() == '['
-					return io.EOF
-				}
-				return t.Skip()
-			})
-			if items || kind {
+			if _, ok := kubelist.Head(h.Text); ok {
 				return 500
 			}
 			return 0
@@ -49,7 +31,6 @@ func podsFormat() Format {
 
 // pod is what is used of a pod.
 type pod struct {
-	Kind     string `json:"kind"`
 	Metadata struct {
 		Name        string            `json:"name"`
 		Namespace   string            `json:"namespace"`
@@ -59,18 +40,7 @@ type pod struct {
 		Annotations map[string]string `json:"annotations"`
 		Owners      []podOwner        `json:"ownerReferences"`
 	} `json:"metadata"`
-	Spec struct {
-		Containers   []podContainer    `json:"containers"`
-		Init         []podContainer    `json:"initContainers"`
-		NodeSelector map[string]string `json:"nodeSelector"`
-		Affinity     *podAffinity      `json:"affinity"`
-		Priority     int32             `json:"priority"`
-		Overhead     map[string]string `json:"overhead"`
-		Resources    podResources      `json:"resources"`
-		Group        struct {
-			Name string `json:"podGroupName"`
-		} `json:"schedulingGroup"`
-	} `json:"spec"`
+	Spec   podSpec `json:"spec"`
 	Status struct {
 		Phase      string         `json:"phase"`
 		QoS        string         `json:"qosClass"`
@@ -78,6 +48,24 @@ type pod struct {
 		Conditions []podCondition `json:"conditions"`
 		Containers []podStatus    `json:"containerStatuses"`
 	} `json:"status"`
+
+	gone  bool // it was deleted while it ran
+	again int  // how many jobs its gang was before, under the same name
+}
+
+// podSpec is what is used of the spec of a pod, and of a template for pods.
+type podSpec struct {
+	Containers   []podContainer               `json:"containers"`
+	Init         []podContainer               `json:"initContainers"`
+	NodeSelector map[string]string            `json:"nodeSelector"`
+	Affinity     *podAffinity                 `json:"affinity"`
+	Tolerations  []podmap.Toleration          `json:"tolerations"`
+	Priority     int32                        `json:"priority"`
+	Overhead     map[string]kubelist.Quantity `json:"overhead"`
+	Resources    podResources                 `json:"resources"`
+	Group        struct {
+		Name string `json:"podGroupName"`
+	} `json:"schedulingGroup"`
 }
 
 type podOwner struct {
@@ -92,8 +80,8 @@ type podContainer struct {
 }
 
 type podResources struct {
-	Limits   map[string]string `json:"limits"`
-	Requests map[string]string `json:"requests"`
+	Limits   map[string]kubelist.Quantity `json:"limits"`
+	Requests map[string]kubelist.Quantity `json:"requests"`
 }
 
 type podAffinity struct {
@@ -154,7 +142,7 @@ func (p *pod) run() podRun {
 			}
 		}
 	}
-	over := p.Status.Phase == "Succeeded" || p.Status.Phase == "Failed"
+	over := p.Status.Phase == "Succeeded" || p.Status.Phase == "Failed" || p.gone
 	if over && r.started.IsZero() && !r.ended.IsZero() {
 		r.began(p.Status.Started)
 	}
@@ -221,88 +209,43 @@ func (s *podSource) Next(e *Entry) error {
 	return s.entry(g, e)
 }
 
-// readAll reads {"items":[...]} pod by pod.
+// readAll reads the list, object by object.
 func (s *podSource) readAll() error {
 	s.byKey = map[string]*gang{}
 	s.in.Note("pods that run have run until the last moment that the list tells of")
-	d := json.NewDecoder(s.in.Body)
-	err := s.readList(d)
-	if errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
+	var events podEvents
+	err := kubelist.Each(s.in.Body, func(o kubelist.Object) error {
+		s.in.Row()
+		switch o.Kind {
+		case "Event":
+			events.read(s, o.JSON)
+		case "Pod", "":
+			if p := s.readPod(o.JSON); p != nil {
+				events.listed(s, p)
+			}
+		default:
+			s.in.leaveRows("is a "+o.Kind+", not a pod", 1)
+		}
+		return nil
+	})
+	if err == nil {
+		events.tell(s)
 	}
 	return err
 }
 
-// readList reads a list, or a single pod, which is an object without items.
-func (s *podSource) readList(d *json.Decoder) error {
-	if err := delimiter(d, '{', "a list of pods"); err != nil {
-		return err
-	}
-	fields, list := map[string]json.RawMessage{}, false
-	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return err
-		}
-		if key == "items" {
-			list = true
-			err = s.readItems(d)
-		} else if name, ok := key.(string); ok {
-			var value json.RawMessage
-			err = d.Decode(&value)
-			fields[name] = value
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if !list && string(fields["kind"]) == `"Pod"` {
-		raw, err := json.Marshal(fields)
-		if err != nil {
-			return err
-		}
-		s.readPod(raw)
-	}
-	return delimiter(d, '}', "a list of pods")
-}
-
-func (s *podSource) readItems(d *json.Decoder) error {
-	if err := delimiter(d, '[', "a list of pods"); err != nil {
-		return err
-	}
-	for d.More() {
-		var raw json.RawMessage
-		if err := d.Decode(&raw); err != nil {
-			return fmt.Errorf("item %d: %w", s.in.info.Rows+1, err)
-		}
-		s.readPod(raw)
-	}
-	return delimiter(d, ']', "a list of pods")
-}
-
 // readPod reads one pod. One that makes no sense is a row of its own, told when
-// its turn comes.
-func (s *podSource) readPod(raw json.RawMessage) {
-	s.in.Row()
+// its turn comes; then it is nil.
+func (s *podSource) readPod(raw json.RawMessage) *pod {
 	var p pod
 	if err := json.Unmarshal(raw, &p); err != nil {
 		g := &gang{name: fmt.Sprintf("item %d", s.in.info.Rows), members: make([]member, 1)}
 		g.bad = s.in.Bad(0, g.name, nil, "a pod; "+err.Error())
 		s.gangs = append(s.gangs, g)
-		return
+		return nil
 	}
 	s.add(&p)
-}
-
-// delimiter passes over one bracket.
-func delimiter(d *json.Decoder, want json.Delim, in string) error {
-	switch t, err := d.Token(); {
-	case err != nil:
-		return err
-	case t != want:
-		return fmt.Errorf("byte %d: expected %v in %s", d.InputOffset(), want, in)
-	}
-	return nil
+	return &p
 }
 
 // entry makes the job of a gang.

@@ -1,10 +1,7 @@
 package trace
 
 import (
-	"fmt"
-	"maps"
-	"slices"
-
+	"github.com/norn-scheduler/norn/internal/kubelist"
 	"github.com/norn-scheduler/norn/trace/podmap"
 )
 
@@ -20,8 +17,8 @@ func (p *pod) meta() *podmap.Meta {
 	return m
 }
 
-// size is what the pod asks for.
-func (p *pod) size() (podmap.Size, error) {
+// amounts is what a pod of that spec needs of its node.
+func (p *podSpec) amounts() (podmap.Amounts, error) {
 	var spec podmap.Spec
 	containers := func(of []podContainer) (out []podmap.Container, err error) {
 		for i := range of {
@@ -34,41 +31,42 @@ func (p *pod) size() (podmap.Size, error) {
 		return out, nil
 	}
 	var err error
-	if spec.Containers, err = containers(p.Spec.Containers); err != nil {
+	if spec.Containers, err = containers(p.Containers); err != nil {
+		return nil, err
+	}
+	if spec.Init, err = containers(p.Init); err != nil {
+		return nil, err
+	}
+	if spec.Whole, err = amounts(podmap.Asked(p.Resources.Requests, p.Resources.Limits)); err != nil {
+		return nil, err
+	}
+	if spec.Overhead, err = amounts(p.Overhead); err != nil {
+		return nil, err
+	}
+	return spec.Amounts(), nil
+}
+
+// size is what a pod of that spec asks for.
+func (p *podSpec) size() (podmap.Size, error) {
+	all, err := p.amounts()
+	if err != nil {
 		return podmap.Size{}, err
 	}
-	if spec.Init, err = containers(p.Spec.Init); err != nil {
-		return podmap.Size{}, err
-	}
-	if spec.Whole, err = amounts(podmap.Asked(p.Spec.Resources.Requests, p.Spec.Resources.Limits)); err != nil {
-		return podmap.Size{}, err
-	}
-	if spec.Overhead, err = amounts(p.Spec.Overhead); err != nil {
-		return podmap.Size{}, err
-	}
-	s := spec.Amounts().Size()
+	s := all.Size()
 	s.Types = p.gpuTypes()
 	return s, nil
 }
 
 // amounts reads quantities.
-func amounts(written map[string]string) (podmap.Amounts, error) {
-	out := podmap.Amounts{}
-	for _, name := range slices.Sorted(maps.Keys(written)) {
-		v, err := podmap.Quantity(written[name])
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		out[name] = v
-	}
-	return out, nil
+func amounts(written map[string]kubelist.Quantity) (podmap.Amounts, error) {
+	return kubelist.Amounts(written, podmap.Quantity)
 }
 
 // gpuTypes are the acceptable GPU types, joined by "|".
-func (p *pod) gpuTypes() string {
+func (p *podSpec) gpuTypes() string {
 	var affinity [][]podmap.Match
-	if p.Spec.Affinity != nil {
-		for _, term := range p.Spec.Affinity.Node.Required.Terms {
+	if p.Affinity != nil {
+		for _, term := range p.Affinity.Node.Required.Terms {
 			var all []podmap.Match
 			for _, m := range term.Match {
 				all = append(all, podmap.Match(m))
@@ -76,5 +74,5 @@ func (p *pod) gpuTypes() string {
 			affinity = append(affinity, all)
 		}
 	}
-	return podmap.Types(p.Spec.NodeSelector, affinity)
+	return podmap.Types(p.NodeSelector, affinity)
 }

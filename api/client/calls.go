@@ -87,6 +87,10 @@ func values(q api.Query) url.Values {
 	if q.Limit != 0 {
 		v.Set("limit", strconv.Itoa(q.Limit))
 	}
+	if q.Page != 0 {
+		v.Set("page", strconv.Itoa(q.Page))
+	}
+	set("after", q.After.String())
 	return v
 }
 

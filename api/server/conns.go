@@ -276,3 +276,14 @@ type connKey struct{}
 func withConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, connOf(c))
 }
+
+// Bound bounds the connections to an HTTP server of somebody else as those to a Server over TCP are: most at once, and
+// where there is no room, the one that has been without a request for longest is closed. silent is for TLS, over which a
+// refusal could not be read. Never are there more than half of the files that this process may open. It sets the ConnState
+// of the server, and is called before that serves.
+func Bound(h *http.Server, l net.Listener, most int, silent bool) net.Listener {
+	bounds := newLimits(min(most, openFiles()/2))
+	bounds.each = bounds.max // all have come over TCP
+	h.ConnState = bounds.state
+	return &limited{Listener: l, limits: bounds, silent: silent}
+}

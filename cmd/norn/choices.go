@@ -1,18 +1,32 @@
 package main
 
-import "github.com/norn-scheduler/norn/experiment"
+import (
+	"io"
+	"sync"
+
+	"github.com/norn-scheduler/norn/experiment"
+	"github.com/norn-scheduler/norn/experiment/foreign"
+	"github.com/norn-scheduler/norn/policy"
+)
 
 // defaultPolicies are compared when none are named.
 var defaultPolicies = []string{"fifo", "srtf", "tiresias"}
 
-// choices turns --policy and --set into the policies to compare.
-func choices(policies, settings []string) ([]experiment.Choice, error) {
+// simulated turns --policy and --set into the policies to simulate, also those that are
+// programs of their own. Only the command line may name a program: what stands in a log or
+// a summary is looked up in the table alone.
+func simulated(policies, settings []string) ([]experiment.Choice, error) {
+	return choices(policies, settings, foreign.Entry())
+}
+
+// choices turns --policy and --set into policies of the table and of own.
+func choices(policies, settings []string, own ...policy.Entry) ([]experiment.Choice, error) {
 	if len(policies) == 0 {
 		policies = defaultPolicies
 	}
 	var out []experiment.Choice
 	for _, list := range policies {
-		some, err := experiment.ParseChoices(list)
+		some, err := experiment.ParseChoices(list, own...)
 		if err != nil {
 			return nil, misused("--policy %w", err)
 		}
@@ -31,4 +45,17 @@ func choices(policies, settings []string) ([]experiment.Choice, error) {
 		return nil, misused("%w", err)
 	}
 	return out, nil
+}
+
+// oneByOne is a writer to which several policies that are programs write.
+type oneByOne struct {
+	guard sync.Mutex
+	to    io.Writer
+}
+
+// Write implements io.Writer.
+func (w *oneByOne) Write(text []byte) (int, error) {
+	w.guard.Lock()
+	defer w.guard.Unlock()
+	return w.to.Write(text)
 }

@@ -62,6 +62,7 @@ links between the GPUs of a node are known, they are drawn as nvidia-smi topo -m
 	cmd.Flags().BoolVar(&yaml, "yaml", false, "write the spec as YAML")
 	cmd.Flags().BoolVar(&links, "links", false, "list the links inside nodes that are known by name")
 	cmd.MarkFlagsMutuallyExclusive("yaml", "links")
+	cmd.AddCommand(clusterImportCommand())
 	return cmd
 }
 

@@ -36,7 +36,7 @@ type lab struct {
 
 	mu      sync.Mutex
 	hashes  map[string]string          // of files, by path
-	submits map[string][]time.Duration // of traces of which seeds have a window
+	submits map[string][]time.Duration // of traces of which seeds have a window, by path and how they are read
 }
 
 func newLab(dir string, fixed []eventlog.Setting) *lab {
@@ -326,7 +326,8 @@ func (l *lab) window(f *simFlags, w *sweep.World, path string) (*trace.Reader, s
 func (l *lab) submitted(path string, opt trace.Options) ([]time.Duration, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if all, ok := l.submits[path]; ok {
+	key := fmt.Sprint(path, opt.Format, opt.Profile, opt.SkipBad, opt.Sort)
+	if all, ok := l.submits[key]; ok {
 		return all, nil
 	}
 	opt.Load, opt.Limit, opt.Tenants, opt.GPUJobs = 0, 0, nil, false // which change the clock, or when it begins
@@ -345,6 +346,6 @@ func (l *lab) submitted(path string, opt trace.Options) ([]time.Duration, error)
 		}
 		all = append(all, e.Job.Submit)
 	}
-	l.submits[path] = all
+	l.submits[key] = all
 	return all, nil
 }

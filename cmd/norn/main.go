@@ -124,10 +124,10 @@ schedules the jobs of one machine, with norn up.`,
 		SilenceErrors: true,
 	}
 	cmd.SetVersionTemplate("norn {{.Version}}\n")
-	cmd.AddCommand(simCommand(), sweepCommand(), traceCommand(), clusterCommand(), policiesCommand(), explainCommand(), validateCommand(), reproduceCommand(), plotCommand(), docsCommand(), versionCommand())
+	cmd.AddCommand(simCommand(), sweepCommand(), traceCommand(), clusterCommand(), policiesCommand(), policyCommand(), explainCommand(), validateCommand(), reproduceCommand(), plotCommand(), docsCommand(), versionCommand())
 	s := theShell()
 	cmd.AddCommand(upCommand(), downCommand(s), configCommand())
-	cmd.AddCommand(fidelityCommand(), selftestCommand(), kubeCommand())
+	cmd.AddCommand(fidelityCommand(), selftestCommand(), kubeCommand(), gateCommand())
 	cmd.AddCommand(s.commands()...)
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misused("%w%s", err, nearFlag(flagNames(cmd), err)) })
 	arrange(cmd)
@@ -136,14 +136,18 @@ schedules the jobs of one machine, with norn up.`,
 }
 
 // strict makes every wrong number of arguments a usage error, and every unknown
-// command one that says which command may be meant.
+// command one that says which command may be meant. A verb may have commands below it
+// and do something by itself (norn cluster).
 func strict(cmd *cobra.Command) {
-	if len(cmd.Commands()) > 0 {
-		cmd.FParseErrWhitelist.UnknownFlags = true // the unknown command is told first
+	for _, c := range cmd.Commands() {
+		strict(c)
+	}
+	alone := cmd.RunE != nil
+	if len(cmd.Commands()) > 0 && (!alone || cmd.Args(cmd, []string{"x"}) != nil) { // it takes nothing but a command
 		cmd.Args = unknownCommand
-		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
-		for _, c := range cmd.Commands() {
-			strict(c)
+		if !alone {
+			cmd.FParseErrWhitelist.UnknownFlags = true // the unknown command is told first
+			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 		}
 		return
 	}

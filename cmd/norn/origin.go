@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/experiment/foreign"
 	"github.com/norn-scheduler/norn/internal/fileio"
 	"github.com/norn-scheduler/norn/report"
 )
@@ -119,6 +121,9 @@ func (f *simFlags) restore(cmd *cobra.Command, o *report.Origin) error {
 	fl := cmd.Flags()
 	anew := func(name string) bool { return fl.Changed(name) }
 	if !anew("policy") {
+		if strings.HasPrefix(o.Policy, foreign.Name+"(") {
+			return misused("it was made under %s, and no program is started because a file names it: name it with --policy %s", o.Policy, shellWord(o.Policy))
+		}
 		f.policies = []string{o.Policy}
 	}
 	var was []report.Flag

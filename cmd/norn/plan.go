@@ -169,7 +169,7 @@ func (f *planning) question(cmd *cobra.Command) (*whatif.Question, error) {
 	}
 	switch {
 	case len(f.policies) > 0 || machines == 0:
-		q.Policies, err = choices(f.policies, f.settings)
+		q.Policies, err = simulated(f.policies, f.settings)
 	case len(f.settings) > 0:
 		err = misused("--set %s: name the policy with --policy, too", f.settings[0])
 	}

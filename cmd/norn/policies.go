@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/norn-scheduler/norn/experiment"
+	"github.com/norn-scheduler/norn/experiment/foreign"
 	"github.com/norn-scheduler/norn/internal/grid"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy"
@@ -84,6 +85,9 @@ func (f *policiesFlags) run(cmd *cobra.Command, args []string) error {
 		return listPolicies(out, widthOf(cmd))
 	}
 	e, err := policy.ByName(args[0])
+	if args[0] == foreign.Name {
+		e, err = foreign.Entry(), nil
+	}
 	if err != nil {
 		return err
 	}
@@ -152,7 +156,7 @@ func listPolicies(out io.Writer, width int) error {
 			line(cells...)
 		}
 	}
-	_, err := fmt.Fprintln(out, "\nnorn policies NAME lists the parameters of one, and what it does without what it\nlives on. --suggest TRACE names three to try, and --json is for programs.")
+	_, err := fmt.Fprintln(out, "\nnorn policies NAME lists the parameters of one, and what it does without what it\nlives on. --suggest TRACE names three to try, and --json is for programs.\nA program of your own, in any language, is a policy, too: norn policies exec.")
 	return err
 }
 
@@ -275,7 +279,9 @@ func showNeeds(out io.Writer, needs need.List) error {
 func showPolicy(out io.Writer, e policy.Entry) error {
 	does := strings.Join(append([]string{"starts jobs"}, e.Acts.Names()...), ", ")
 	fmt.Fprintf(out, "%s: %s\nsource: %s\ndoes: %s\n", e.Name, e.Title, e.Source, does)
-	if err := showNeeds(out, e.Needs()); err != nil {
+	if e.Name == foreign.Name {
+		fmt.Fprint(out, "lives on: whatever the program makes of what it is told\n\n")
+	} else if err := showNeeds(out, e.Needs()); err != nil {
 		return err
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)

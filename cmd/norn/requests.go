@@ -53,17 +53,13 @@ type tokenPolicy struct {
 	cfg  tokens.Config
 }
 
-// tokenPolicies are the policies of tokens that were named.
-func (f *simFlags) tokenPolicies() ([]tokenPolicy, error) {
-	named := f.policies
-	if len(named) == 0 {
-		named = defaultTokenPolicies
-	}
+// tokenPolicies are the policies of tokens that were named. what is what an error says knows others.
+func tokenPolicies(named, settings []string, what string) ([]tokenPolicy, error) {
 	all, err := experiment.ParseChoices(strings.Join(named, ","))
 	if err != nil {
 		return nil, misused("--policy %w", err)
 	}
-	for _, s := range f.settings {
+	for _, s := range settings {
 		if err := experiment.Assign(all, s); err != nil {
 			return nil, misused("--set %w", err)
 		}
@@ -77,7 +73,7 @@ func (f *simFlags) tokenPolicies() ([]tokenPolicy, error) {
 			}
 		}
 		if !slices.Contains(names, c.Policy) {
-			return nil, misused("--policy %s: a trace of requests knows %s%s", c.Policy, strings.Join(names, ", "), param.Near(c.Policy, names))
+			return nil, misused("--policy %s: %s knows %s%s", c.Policy, what, strings.Join(names, ", "), param.Near(c.Policy, names))
 		}
 		last := out[len(out)-1]
 		for _, s := range c.Settings {
@@ -130,7 +126,11 @@ func (f *simFlags) serve(cmd *cobra.Command, path string) error {
 	if f.requests.clients < 1 {
 		return misused("--clients %d: write a number of clients, at least 1", f.requests.clients)
 	}
-	policies, err := f.tokenPolicies()
+	named := f.policies
+	if len(named) == 0 {
+		named = defaultTokenPolicies
+	}
+	policies, err := tokenPolicies(named, f.settings, "a trace of requests")
 	if err != nil {
 		return err
 	}

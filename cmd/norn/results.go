@@ -13,6 +13,7 @@ import (
 
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/experiment"
+	"github.com/norn-scheduler/norn/experiment/foreign"
 	"github.com/norn-scheduler/norn/report"
 )
 
@@ -128,13 +129,13 @@ func (f *simFlags) table(out io.Writer, c *experiment.Compared) error {
 func (f *simFlags) against() ([]experiment.Choice, error) {
 	if f.baseline == "" || f.baseline == experiment.AsWas {
 		f.beside = f.baseline
-		return choices(f.policies, f.settings)
+		return simulated(f.policies, f.settings)
 	}
-	one, err := experiment.ParseChoices(f.baseline)
+	one, err := experiment.ParseChoices(f.baseline, foreign.Entry())
 	if err != nil || len(one) != 1 {
 		return nil, misused("--baseline %s: name one policy, or %s", f.baseline, experiment.AsWas)
 	}
-	plain, err := choices(f.policies, nil)
+	plain, err := simulated(f.policies, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +148,7 @@ func (f *simFlags) against() ([]experiment.Choice, error) {
 			policies = append(policies, defaultPolicies...)
 		}
 	}
-	all, err := choices(policies, f.settings)
+	all, err := simulated(policies, f.settings)
 	if err == nil {
 		f.beside = all[at].String()
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/norn-scheduler/norn/cluster/unit"
@@ -45,6 +46,7 @@ type simFlags struct {
 	timed     bool // decisions
 	cost      []string
 	spread    float64
+	talk      float64
 	speeds    string
 	varied    string // how far GPUs of a type differ
 	believed  string // the same as policies believe it; empty: the truth
@@ -124,13 +126,8 @@ each policy with ten seeds and compares the means; norn sweep varies anything.
 	fl.StringVar(&f.varied, "variability", "", "how far GPUs of a type differ, by class of job (CSV: node, gpu, run time relative to a typical GPU for each class; see norn docs formats)")
 	fl.StringVar(&f.believed, "believed-variability", "", "what policies believe of --variability: another such file, or none (default: the truth)")
 	fl.Float64Var(&f.spread, "spread", 1, "speed factor of a gang on several nodes, for each step between them in the topology")
-	fl.StringVar(&f.nodeMTBF, "node-mtbf", "", "mean time between failures of a node (default: never)")
-	fl.StringVar(&f.repair, "repair", "1h", "mean time to repair a node")
-	fl.StringVar(&f.jobMTBF, "job-mtbf", "", "mean time between failures of a running job (default: never)")
-	fl.StringVar(&f.snapshot, "snapshot", "30m", "time between two snapshots of a job, to which it falls back after a failure")
-	fl.StringVar(&f.loans, "loans", "", "what the owners of borrowed nodes lend and take back (CSV; see norn docs formats)")
-	fl.StringVar(&f.notice, "notice", "", "how long before they take nodes back they tell, where --loans does not say (default: not before)")
-	fl.Float64Var(&f.headroom, "headroom", trace.DefaultHeadroom, "part of its nodes that a lender keeps above its load in --loans")
+	fl.Float64Var(&f.talk, "communication", 0, "part of their time, 0 to 1, during which jobs that mind their bandwidth communicate where their GPUs are linked best; they are slower elsewhere in a node (see norn docs policies/mapa)")
+	f.losses(fl)
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress and no remarks, only results and errors")
 	fl.StringVar(&f.pairs, "pairs", "", "measured speeds of jobs that share a GPU, two at a time (as Lucid and Gavel publish them, or CSV: model, beside, speed); a job without a model is given one of them, drawn by --seed")
 	fl.StringVar(&f.slowdown.By, "slowdown", experiment.ByDemands, "how jobs that share a GPU slow each other down; see the table above")
@@ -149,6 +146,17 @@ each policy with ten seeds and compares the means; norn sweep varies anything.
 	return cmd
 }
 
+// losses adds the flags that say how nodes and jobs fail, and how lenders take nodes back.
+func (f *simFlags) losses(fl *pflag.FlagSet) {
+	fl.StringVar(&f.nodeMTBF, "node-mtbf", "", "mean time between failures of a node (default: never)")
+	fl.StringVar(&f.repair, "repair", "1h", "mean time to repair a node")
+	fl.StringVar(&f.jobMTBF, "job-mtbf", "", "mean time between failures of a running job (default: never)")
+	fl.StringVar(&f.snapshot, "snapshot", "30m", "time between two snapshots of a job, to which it falls back after a failure")
+	fl.StringVar(&f.loans, "loans", "", "what the owners of borrowed nodes lend and take back (CSV; see norn docs formats)")
+	fl.StringVar(&f.notice, "notice", "", "how long before they take nodes back they tell, where --loans does not say (default: not before)")
+	fl.Float64Var(&f.headroom, "headroom", trace.DefaultHeadroom, "part of its nodes that a lender keeps above its load in --loans")
+}
+
 // simExamples are the examples in its help.
 const simExamples = `  norn sim
   norn sim jobs.csv --cluster 16x8:V100 --policy fifo,srtf,tiresias
@@ -161,8 +169,8 @@ const simExamples = `  norn sim
   norn sim requests.csv --policy fcfs,vtc --server a10g-7b   requests, not jobs
   norn sim --from-summary results/fifo/summary.json       the same result once more`
 
-// choicesText is a table of what jobs can be assumed to do, and of how jobs that share a GPU
-// slow each other down.
+// choicesText is a table of what jobs can be assumed to do, of how jobs that share a GPU
+// slow each other down, and of programs that are policies.
 func choicesText() string {
 	var b strings.Builder
 	b.WriteString("Assumptions (--assume), for jobs that do not tell what they do:\n")
@@ -173,6 +181,8 @@ func choicesText() string {
 	for _, name := range experiment.Slowdowns() {
 		fmt.Fprintf(&b, "  %-9s %s\n", name, experiment.AboutSlowdown(name))
 	}
+	b.WriteString("\nexec(COMMAND) is a policy of your own: a program in any language that is told what has\n" +
+		"changed and answers with a plan: --policy 'srtf,exec(python3 mine.py)'. See norn policies\nexec and norn docs external-policies.\n")
 	return strings.TrimRight(b.String(), "\n")
 }
 
@@ -276,6 +286,9 @@ func (f *simFlags) words() error {
 	if _, err := experiment.ParseAssumption(f.assume); err != nil {
 		return misused("--assume %w", err)
 	}
+	if !(f.talk >= 0 && f.talk <= 1) {
+		return misused("--communication %g: write a part of the time, from 0 to 1", f.talk)
+	}
 	if !(f.spread > 0 && f.spread <= 1) {
 		return misused("--spread %g: write a factor above 0, and 1 at most", f.spread)
 	}
@@ -328,7 +341,7 @@ var errPipe = errors.New("can be read only once")
 
 // worldly are the flags that say how the world of a run behaves, and what is believed of it.
 func worldly() []string {
-	return []string{"cost", "spread", "speeds", "variability", "believed-variability", "pairs", "switching", "slowdown", "sharing", "node-mtbf", "repair", "job-mtbf", "snapshot", "loans", "notice", "headroom", "whole"}
+	return []string{"cost", "spread", "communication", "speeds", "variability", "believed-variability", "pairs", "switching", "slowdown", "sharing", "node-mtbf", "repair", "job-mtbf", "snapshot", "loans", "notice", "headroom", "whole"}
 }
 
 // otherWorld tells of what a log was made with and this run is not, so that what
@@ -452,7 +465,8 @@ func (f *simFlags) experiment(cmd *cobra.Command) (*experiment.Experiment, error
 	if f.whole && len(spec.Partitions) == 0 && !f.quiet {
 		fmt.Fprintln(cmd.ErrOrStderr(), "norn: --whole changes nothing: the cluster has no partitions")
 	}
-	x := &experiment.Experiment{Spec: spec, Whole: f.whole, Seed: f.seeds[0], Assume: experiment.Assumption(f.assume), Due: f.due, Slowdown: f.slowdown, Model: perf.Analytic{Scaling: 1, Spread: f.spread}}
+	x := &experiment.Experiment{Spec: spec, Whole: f.whole, Seed: f.seeds[0], Assume: experiment.Assumption(f.assume), Due: f.due, Slowdown: f.slowdown, Model: perf.Analytic{Scaling: 1, Spread: f.spread}, Communication: f.talk}
+	x.Messages = &oneByOne{to: cmd.ErrOrStderr()}
 	x.Header.Cluster, x.Header.Conditions = f.cluster, given(cmd, elsewhere())
 	if x.Estimate, err = experiment.ParseEstimate(f.estimates); err != nil {
 		return nil, misused("--estimates: %w", err)

@@ -90,19 +90,21 @@ func (f *sweepFlags) run(cmd *cobra.Command, args []string) error {
 	if out == "" {
 		out = strings.TrimSuffix(args[0], filepath.Ext(args[0])) + ".results"
 	}
-	store, err := sweep.OpenStore(out)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	s := &sweep.Sweep{Plan: plan, Lab: lab, Store: store, AtOnce: f.atOnce, Memory: memory}
+	s := &sweep.Sweep{Plan: plan, Lab: lab, AtOnce: f.atOnce, Memory: memory}
 	if f.list {
+		s.Store = &sweep.Store{Path: out} // which is looked at alone, perhaps while it is written
 		p, err := s.Count(cmd.Context())
 		if err == nil {
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, of which %d are there\n", args[0], unit.Count(p.Total, "run"), p.Done)
 		}
 		return err
 	}
+	store, err := sweep.OpenStore(out)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	s.Store = store
 	results, err := watched(cmd, s, f.quiet)
 	if err != nil && results != nil {
 		return fmt.Errorf("%w: %d of %d runs are kept in %s, and the same command makes the others", err, len(results.Runs), len(plan.Worlds())*len(plan.Policies), out)
@@ -171,28 +173,32 @@ func printSweep(cmd *cobra.Command, r *sweep.Results, format string, quiet bool)
 	return r.WriteText(cmd.OutOrStdout(), widthOf(cmd))
 }
 
-// tellSweep tells the remarks of the first world of each trace: others would say much the same.
+// tellSweep tells remarks once: those of other runs, which differ in their numbers alone, are
+// left out.
 func tellSweep(w io.Writer, r *sweep.Results) {
 	var all []told
 	seen := map[string]bool{}
-	first := func(what string) bool {
-		was := seen[what]
-		seen[what] = true
+	first := func(what, text string) bool {
+		key := what + "\x00" + strings.Map(func(c rune) rune {
+			if c >= '0' && c <= '9' || c == '.' {
+				return -1
+			}
+			return c
+		}, text)
+		was := seen[key]
+		seen[key] = true
 		return !was
 	}
 	for _, run := range r.Runs {
 		name := run.World.Trace.Name
-		if first(name) {
-			for _, text := range run.Notes {
+		for _, text := range run.Notes {
+			if first(name, text) {
 				fmt.Fprintf(w, "norn: %s: %s\n", name, strings.TrimPrefix(text, name+": "))
 			}
 		}
-		if !first(name + "\x00" + run.Choice.String()) {
-			continue
-		}
 		for _, text := range run.Remarks {
-			if t := (told{run.Choice.String(), text}); !slices.Contains(all, t) {
-				all = append(all, t)
+			if first(run.Choice.String(), text) {
+				all = append(all, told{run.Choice.String(), text})
 			}
 		}
 	}

@@ -124,6 +124,41 @@ func TestSweepContent(t *testing.T) {
 	}
 }
 
+// TestSweepExample: the example can be read, and asks for as many runs as the page of examples says.
+func TestSweepExample(t *testing.T) {
+	nowhere := filepath.Join(t.TempDir(), "results")
+	out, _ := works(t, "sweep", "../../examples/exp.yaml", "--list", "--out", nowhere)
+	if fileThere(nowhere) {
+		t.Error("--list has made a folder")
+	}
+	page, err := os.ReadFile("../../examples/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out, "720 runs, of which 0 are there") || !strings.Contains(string(page), "an experiment of 720 simulations") {
+		t.Error(out)
+	}
+}
+
+// TestPairsBeside: what stands beside a table of pairs, and is read with it, counts as its content.
+func TestPairsBeside(t *testing.T) {
+	pairs := file(t, "colocate_info.csv", "model,beside,speed\na,b,0.5\n")
+	content := func() string {
+		sum, err := newLab(".", nil).content("pairs", pairs)
+		if err != nil || sum == "" {
+			t.Fatal(sum, err)
+		}
+		return sum
+	}
+	alone := content()
+	if err := os.WriteFile(filepath.Join(filepath.Dir(pairs), "single_data.csv"), []byte("x"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if content() == alone {
+		t.Error("a file that is read with the pairs makes no difference")
+	}
+}
+
 // TestSweepErrors: what is wrong is told with its line, or by the flag that is.
 func TestSweepErrors(t *testing.T) {
 	for text, want := range map[string]string{

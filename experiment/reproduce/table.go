@@ -8,6 +8,7 @@ func Studies() []Study {
 		tiresias(), helios(), philly(), pai(), // queueing.go
 		gavel(), pop(), allox(), synergy(), shockwave(), pal(), // heterogeneous.go
 		themis(), astraea(), gandivaFair(), fgd(), hivedCells(), // fair.go
+		mapa(),
 		pollux(), sia(), slaq(), ones(), easyscale(), optimus(), afs(), elasticflow(), chronus(), ymir(), // elastic.go
 		lyra(), freetrain(), singularity(), // borrowed.go
 		lucid(), muri(), gandiva(), antman(), iadeep(), muxflow(), bsbf(), gimbal(), rmixer(), // sharing.go

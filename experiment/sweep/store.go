@@ -18,7 +18,8 @@ import (
 // Store is a folder in which runs are kept, and what is made of them. A run is a file whose
 // name is the hash of all that the run was made from. So a sweep that is begun again, or one
 // that asks for more, makes only the runs that are missing. Files are written whole or not at all;
-// one that is damaged counts as missing.
+// one that is damaged counts as missing. Without OpenStore, a folder can be looked at alone, also
+// while a sweep goes on in it, and need not be there.
 type Store struct {
 	Path string
 	lock *os.File

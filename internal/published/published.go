@@ -24,6 +24,7 @@ import (
 	"github.com/norn-scheduler/norn/internal/published/gavel"
 	"github.com/norn-scheduler/norn/internal/published/harness"
 	"github.com/norn-scheduler/norn/internal/published/lucid"
+	"github.com/norn-scheduler/norn/internal/published/mapa"
 	"github.com/norn-scheduler/norn/internal/published/muri"
 	"github.com/norn-scheduler/norn/internal/published/pai"
 	"github.com/norn-scheduler/norn/internal/published/shockwave"
@@ -68,17 +69,13 @@ func Simulators() []Simulator {
 			Name: "tiresias", Title: "Tiresias", Source: "Gu et al., NSDI 2019; SymbioticLab/Tiresias",
 			Clusters: "nNgG for N nodes of G GPUs, or the path of a cluster spec (.csv)",
 			Policies: policies(tiresias.Policies(), func(p tiresias.Policy) Policy { return Policy{p.Name, p.Note} }),
-			run: func(ctx context.Context, r Request) (*harness.Result, error) {
-				return tiresias.Run(ctx, r.Trace, r.Cluster, r.Policy)
-			},
+			run:      plain(tiresias.Run),
 		},
 		{
 			Name: "muri", Title: "Muri", Source: "Zhao et al., SIGCOMM 2022; Rivendile/Muri",
 			Clusters: "nNgG for N nodes of G GPUs, or the path of a cluster spec (.csv)",
 			Policies: policies(muri.Policies(), func(p muri.Policy) Policy { return Policy{p.Name, p.Note} }),
-			run: func(ctx context.Context, r Request) (*harness.Result, error) {
-				return muri.Run(ctx, r.Trace, r.Cluster, r.Policy)
-			},
+			run:      plain(muri.Run),
 		},
 		{
 			Name: "lucid", Title: "Lucid", Source: "Hu et al., ASPLOS 2023; S-Lab-System-Group/Lucid",
@@ -113,17 +110,13 @@ func Simulators() []Simulator {
 			Name: "synergy", Title: "Synergy", Source: "Mohan et al., OSDI 2022; msr-fiddle/synergy",
 			Clusters: `servers, GPUs, CPUs and memory of each, as in "4x8 GPU, 24 CPU, 500 GB"`,
 			Policies: policies(synergy.Policies(), func(p synergy.Policy) Policy { return Policy{p.Name, p.Note} }),
-			run: func(ctx context.Context, r Request) (*harness.Result, error) {
-				return synergy.Run(ctx, r.Trace, r.Cluster, r.Policy)
-			},
+			run:      plain(synergy.Run),
 		},
 		{
 			Name: "alloxsim", Title: "AlloX", Source: "Le et al., EuroSys 2020; lenhattan86/allox_sim",
 			Clusters: "GPU=20;CPU=640;mem=2560GiB, CPUs in multiples of 32",
 			Policies: policies(alloxsim.Policies(), func(p alloxsim.Policy) Policy { return Policy{p.Name, p.Note} }),
-			run: func(ctx context.Context, r Request) (*harness.Result, error) {
-				return alloxsim.Run(ctx, r.Trace, r.Cluster, r.Policy)
-			},
+			run:      plain(alloxsim.Run),
 		},
 		{
 			Name: "sia", Title: "Sia, Pollux", Source: "Jayaram Subramanya et al., SOSP 2023; siasosp23/artifacts; Qiao et al., OSDI 2021; petuum/adaptdl",
@@ -131,6 +124,19 @@ func Simulators() []Simulator {
 			Policies: policies(sia.Policies(), func(p sia.Policy) Policy { return Policy{p.Name, p.Note} }),
 			run:      runSia,
 		},
+		{
+			Name: "mapa", Title: "MAPA", Source: "Ranganath et al., SC 2021; socal-ucr/MAPA",
+			Clusters: "dgx-v, dgx-p, summit or torus-2d: one machine",
+			Policies: policies(mapa.Policies(), func(p mapa.Policy) Policy { return Policy{p.Name, p.Note} }),
+			run:      plain(mapa.Run),
+		},
+	}
+}
+
+// plain is the run of a simulator that needs trace, cluster and policy alone.
+func plain(run func(ctx context.Context, trace, cluster, policy string) (*harness.Result, error)) func(context.Context, Request) (*harness.Result, error) {
+	return func(ctx context.Context, r Request) (*harness.Result, error) {
+		return run(ctx, r.Trace, r.Cluster, r.Policy)
 	}
 }
 

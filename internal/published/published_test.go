@@ -54,7 +54,7 @@ func TestManifest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for simulator, want := range map[string]int{"tiresias": 73, "lucid": 4, "pai": 3, "muri": 9, "gavel": 21, "shockwave": 11, "alloxsim": 4} {
+	for simulator, want := range map[string]int{"tiresias": 73, "lucid": 4, "pai": 3, "muri": 9, "gavel": 21, "shockwave": 11, "alloxsim": 4, "mapa": 8} {
 		if ran[simulator] != want {
 			t.Errorf("%d runs of %s are met, want %d", ran[simulator], simulator, want)
 		}

@@ -111,34 +111,13 @@ func term(t *corev1.NodeSelectorTerm) (all []label.Requirement, ok bool, err err
 	return all, len(all) > 0, nil
 }
 
-// Tolerate is the taints that a pod tolerates, as a canonical text. Tolerations that
-// compare numbers (operators Gt and Lt, an alpha feature of Kubernetes 1.36) tolerate
-// nothing; ignored names them. It fails on more tolerations than a job may have.
+// Tolerate is the taints that a pod tolerates, as podmap.Tolerate has them.
 func Tolerate(tolerations []corev1.Toleration) (text string, ignored []string, err error) {
-	var out label.Tolerations
-	for _, t := range tolerations {
-		effect, known := podmap.Effect(string(t.Effect))
-		switch {
-		case podmap.OfHealth(t.Key), t.Effect != "" && !known:
-			continue
-		case t.Operator == corev1.TolerationOpGt || t.Operator == corev1.TolerationOpLt:
-			ignored = append(ignored, fmt.Sprintf("toleration of %s with operator %s", t.Key, t.Operator))
-			continue
-		}
-		one := label.Toleration{Key: t.Key, Effect: effect}
-		switch t.Operator {
-		case corev1.TolerationOpEqual, "":
-			if one.Equal, one.Value = true, t.Value; t.Key == "" {
-				continue // which Kubernetes refuses
-			}
-		case corev1.TolerationOpExists:
-		default:
-			continue
-		}
-		out = append(out, one)
+	all := make([]podmap.Toleration, len(tolerations))
+	for i, t := range tolerations {
+		all[i] = podmap.Toleration{Key: t.Key, Operator: string(t.Operator), Value: t.Value, Effect: string(t.Effect)}
 	}
-	read, err := label.ParseTolerations(out.String())
-	return read.String(), ignored, err
+	return podmap.Tolerate(all)
 }
 
 // stopMode reads names.Stop. A job that would freeze is stopped by a checkpoint, for its

@@ -8,10 +8,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
@@ -36,6 +39,9 @@ func Main(word string) int {
 	}
 	yieldToOthers()
 	runtime.GOMAXPROCS(min(2, runtime.NumCPU()))
+	if free := freeMemory("/proc/self/cgroup", "/sys/fs/cgroup"); free >= 0 { // half of it is left to the daemon, which is in the same group
+		t.Limits.Memory = min(t.Limits.Memory, api.Bytes(free/2))
+	}
 	debug.SetMemoryLimit(int64(t.Limits.Memory) / 4 * 3)
 	answered := make(chan result, 1)
 	go func() { answered <- simulate(&t, os.Stdin) }()
@@ -50,6 +56,28 @@ func Main(word string) int {
 		return 1
 	}
 	return 0
+}
+
+// freeMemory is how much more memory the cgroup of this process may take, in bytes, by the
+// files of version 2; -1: it has no limit, or none is known. A group that outgrows its limit
+// may be ended as a whole.
+func freeMemory(self, mount string) int64 {
+	text, _ := os.ReadFile(self) // where there is none, there is no limit
+	_, group, found := strings.Cut("\n"+string(text), "\n0::")
+	group, _, _ = strings.Cut(group, "\n")
+	read := func(name string) int64 {
+		text, err := os.ReadFile(filepath.Join(mount, group, name))
+		n, perr := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+		if err != nil || perr != nil {
+			return -1
+		}
+		return n
+	}
+	most, used := read("memory.max"), read("memory.current")
+	if !found || most < 0 || used < 0 {
+		return -1
+	}
+	return max(0, most-used)
 }
 
 // outgrows is closed when this process has more memory than it may.

@@ -34,7 +34,7 @@ const Verb = "plan-here"
 type Limits struct {
 	Jobs   int           // of the past that is played again; 100,000
 	Time   time.Duration // for one answer; 5 minutes
-	Memory api.Bytes     // of the process; 2 GiB
+	Memory api.Bytes     // of the process; 2 GiB, and no more than half of what its cgroup may still take
 	AtOnce int           // answers that are worked on, of all users together; 2
 }
 
@@ -165,7 +165,10 @@ func (p *Planner) run(ctx context.Context, q api.WhatIf, write func(io.Writer) e
 	}
 	defer ours.Close()
 	c := exec.CommandContext(ctx, p.exe, Verb, string(arg))
-	c.Dir, c.Env, c.WaitDelay = os.TempDir(), []string{"TZ=" + os.Getenv("TZ")}, time.Second
+	c.Dir, c.Env, c.WaitDelay = os.TempDir(), []string{}, time.Second
+	if zone, set := os.LookupEnv("TZ"); set {
+		c.Env = append(c.Env, "TZ="+zone)
+	}
 	var answer, said tail
 	answer.most, said.most = mostAnswer, mostSaid
 	c.Stdout, c.Stderr, c.ExtraFiles = &answer, &said, []*os.File{alive}

@@ -173,6 +173,39 @@ func TestLimits(t *testing.T) {
 	refused(t, err, api.Unavailable, "more than 1MiB of memory")
 }
 
+// What the cgroup may still take is found in the files of version 2.
+func TestFreeMemory(t *testing.T) {
+	dir := t.TempDir()
+	self, group := filepath.Join(dir, "self"), filepath.Join(dir, "fs", "norn.slice")
+	put := func(path, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(want int64) {
+		t.Helper()
+		if have := freeMemory(self, filepath.Join(dir, "fs")); have != want {
+			t.Errorf("have %d, want %d", have, want)
+		}
+	}
+	check(-1)
+	put(self, "4:memory:/old\n0::/norn.slice\n")
+	check(-1)
+	put(filepath.Join(group, "memory.current"), "300\n")
+	put(filepath.Join(group, "memory.max"), "max\n")
+	check(-1)
+	put(filepath.Join(group, "memory.max"), "1000\n")
+	check(700)
+	put(filepath.Join(group, "memory.max"), "200\n")
+	check(0)
+	put(self, "4:memory:/norn.slice\n")
+	check(-1)
+}
+
 // A log that cannot be read to its end is not answered by a part of it, and a process that
 // fails fails nobody else.
 func TestMishaps(t *testing.T) {

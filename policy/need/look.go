@@ -48,7 +48,7 @@ func (l *look) measured() {
 // Possible is the facts of a machine that runs on: those that there are, and all that jobs
 // may yet tell that come. A fact that is missing is one that the machine cannot give.
 func Possible(s *state.State, b Beliefs) Set {
-	facts := Look(s, b) | Of(Predictions, History, Elastic, Losses, Batches, Stages, Use, Memory, Pairs, Services, Models, Backbones, Tenants, Users, Classes, Deadlines, Tiers, Priorities, Parts)
+	facts := Look(s, b) | Of(Predictions, History, Elastic, Losses, Batches, Stages, Use, Memory, Pairs, Services, Models, Backbones, Tenants, Users, Classes, Deadlines, Tiers, Priorities, Bandwidth, Parts)
 	if facts.Has(Kinds) {
 		facts |= Of(Types)
 	}
@@ -104,6 +104,12 @@ func (l *look) cluster() {
 		}
 	}
 	l.add(Kinds, types > 1)
+	for id := range cluster.NodeID(l.s.Cluster.Nodes()) {
+		if links := l.s.Cluster.Node(id).Links; links != nil && links.Devices() > 1 {
+			l.found |= Of(Links)
+			break
+		}
+	}
 }
 
 func (l *look) quotas() {
@@ -126,6 +132,7 @@ func (l *look) job(r *job.Record) {
 	l.add(Memory, perf.MemoryOf(j) > 0)
 	l.add(Services, j.Kind == job.Inference)
 	l.add(Models, j.Model != "")
+	l.add(Bandwidth, perf.MindsBandwidth(j))
 	l.add(Backbones, j.Backbone != "")
 	l.add(Deadlines, j.Deadline > 0)
 	l.add(Tiers, j.Tier != job.Basic)

@@ -46,6 +46,8 @@ const (
 	Deadlines                // deadlines of jobs
 	Tiers                    // jobs of a tier that is promised something
 	Priorities               // jobs of several priority classes
+	Links                    // links between the GPUs of a node
+	Bandwidth                // jobs that mind the bandwidth between their GPUs
 	Parts                    // tasks that ask for a part of a GPU, or for several on a node
 	things
 )
@@ -86,6 +88,8 @@ var table = [things]about{
 	Deadlines:   {"deadlines", "no job has a deadline", "column deadline of the trace, --deadlines 0.5-1.5"},
 	Tiers:       {"tiers of jobs", "no job is promised a GPU fraction", "column tier of the trace"},
 	Priorities:  {"priority classes", "all jobs are of one priority class", "column priority of the trace"},
+	Links:       {"links between the GPUs of a node", "no links inside nodes are known", "links in the cluster file, --cluster 4x8:V100/dgx1 (docs/clusters.md)"},
+	Bandwidth:   {"jobs that mind their bandwidth", "no job tells that it minds its bandwidth", "hint sensitive of the trace, column model"},
 	Parts:       {"tasks that ask for parts of GPUs, or several", "no task asks for a part of a GPU or for several GPUs", "columns gpus and tasks of the trace"},
 }
 

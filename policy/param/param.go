@@ -205,6 +205,14 @@ func parseFloat(s string) (float64, error) {
 	return f, err
 }
 
+// Text binds a text.
+func Text(name string, v *string, doc string) Param {
+	return bind(name, "", doc, func() string { return *v }, func(s string) error {
+		*v = s
+		return nil
+	})
+}
+
 // Words binds a list of words, written with commas.
 func Words(name string, v *[]string, unit, doc string) Param {
 	return bind(name, unit, doc, func() string { return strings.Join(*v, ",") }, func(s string) error {

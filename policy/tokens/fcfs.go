@@ -1,6 +1,7 @@
 package tokens
 
 import (
+	"slices"
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster/unit"
@@ -41,6 +42,16 @@ func (f *fcfs) Admit(*Request) {
 	f.queue[0] = nil
 	f.queue = f.queue[1:]
 }
+
+// Withdraw implements Policy.
+func (f *fcfs) Withdraw(r *Request) {
+	if i := slices.Index(f.queue, r); i >= 0 {
+		f.queue = slices.Delete(f.queue, i, i+1)
+	}
+}
+
+// Copy implements Policy.
+func (f *fcfs) Copy(of func(*Request) *Request) Policy { return &fcfs{queue: copies(f.queue, of)} }
 
 // Beyond is what becomes of requests beyond a limit.
 type Beyond uint8
@@ -90,6 +101,7 @@ type held struct {
 
 // Arrive implements Policy.
 func (l *rpm) Arrive(r *Request) bool {
+	l.release(r.Arrived)
 	minute := r.Arrived / time.Minute
 	if l.minute[r.Client] < minute {
 		l.minute[r.Client], l.used[r.Client] = minute, 0
@@ -117,11 +129,16 @@ func (l *rpm) Arrive(r *Request) bool {
 
 // Next implements Policy.
 func (l *rpm) Next(now time.Duration) *Request {
+	l.release(now)
+	return l.fcfs.Next(now)
+}
+
+// release queues those whose minute has come, ahead of all who come from now on.
+func (l *rpm) release(now time.Duration) {
 	for len(l.later) > 0 && l.later[0].at <= now {
 		l.fcfs.Arrive(l.later[0].r)
 		l.later = l.later[1:]
 	}
-	return l.fcfs.Next(now)
 }
 
 // Wake implements Policy.
@@ -130,4 +147,29 @@ func (l *rpm) Wake(now time.Duration) time.Duration {
 		return unit.Never
 	}
 	return max(now+1, l.later[0].at)
+}
+
+// Withdraw implements Policy. What has gone counts against the limit nevertheless.
+func (l *rpm) Withdraw(r *Request) {
+	if i := slices.IndexFunc(l.later, func(h held) bool { return h.r == r }); i >= 0 {
+		l.later = slices.Delete(l.later, i, i+1)
+		return
+	}
+	l.fcfs.Withdraw(r)
+}
+
+// Reweigh implements Policy: the limit is the same for all, whatever their weight.
+func (l *rpm) Reweigh(weights []float64) {
+	for len(l.used) < len(weights) {
+		l.minute, l.used = append(l.minute, 0), append(l.used, 0)
+	}
+}
+
+// Copy implements Policy.
+func (l *rpm) Copy(of func(*Request) *Request) Policy {
+	out := &rpm{fcfs: fcfs{queue: copies(l.queue, of)}, cfg: l.cfg, minute: slices.Clone(l.minute), used: slices.Clone(l.used)}
+	for _, h := range l.later {
+		out.later = append(out.later, held{of(h.r), h.at})
+	}
+	return out
 }

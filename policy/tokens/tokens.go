@@ -16,6 +16,7 @@
 package tokens
 
 import (
+	"slices"
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster/unit"
@@ -54,6 +55,19 @@ type Policy interface {
 	// Wake is the moment after now at which Next may return a request that it does not return now,
 	// though nothing happens; unit.Never when there is none.
 	Wake(now time.Duration) time.Duration
+
+	// Withdraw takes a request out of the queue that was not admitted, because its client has gone.
+	Withdraw(r *Request)
+	// Settle tells how many tokens an admitted request has had in truth, where they were estimated or counted
+	// one by one so far: what was charged too much or too little is charged back. Finish follows.
+	Settle(r *Request, input, output int)
+	// Reweigh gives each client a weight, by number. There may be more clients than before, and never fewer.
+	Reweigh(weights []float64)
+	// Counter is the counter of a client; ok is false where the policy keeps none.
+	Counter(client int) (counter float64, ok bool)
+	// Copy is a policy with the same queue and counters. In the place of each request that waits it has the one that
+	// of gives for it.
+	Copy(of func(*Request) *Request) Policy
 }
 
 // Setup is what a policy is made for.
@@ -146,8 +160,57 @@ func (q *queues) pop(client int) {
 	q.left = client
 }
 
+// withdraw takes out a request that is not the one that goes next, or is. It tells whether any of its client is left.
+func (q *queues) withdraw(r *Request) bool {
+	list := q.of[r.Client]
+	if i := slices.Index(list, r); i >= 0 {
+		list = slices.Delete(list, i, i+1)
+		q.n--
+	}
+	if q.of[r.Client] = list; len(list) == 0 {
+		q.of[r.Client] = nil
+	}
+	return len(list) > 0
+}
+
+// grow makes room for so many clients.
+func (q *queues) grow(clients int) {
+	for len(q.of) < clients {
+		q.of = append(q.of, nil)
+	}
+}
+
+func (q *queues) copy(of func(*Request) *Request) queues {
+	out := queues{of: make([][]*Request, len(q.of)), n: q.n, left: q.left}
+	for c, list := range q.of {
+		out.of[c] = copies(list, of)
+	}
+	return out
+}
+
+// copies are what stands for the requests of a list.
+func copies(list []*Request, of func(*Request) *Request) []*Request {
+	if len(list) == 0 {
+		return nil
+	}
+	out := make([]*Request, len(list))
+	for i, r := range list {
+		out[i] = of(r)
+	}
+	return out
+}
+
 // idle is what policies have in common that need nothing but the queue.
 type idle struct{}
+
+// Settle implements Policy.
+func (idle) Settle(r *Request, input, output int) { r.Input, r.produced = input, output }
+
+// Reweigh implements Policy: where nothing is charged, weights mean nothing.
+func (idle) Reweigh([]float64) {}
+
+// Counter implements Policy.
+func (idle) Counter(int) (float64, bool) { return 0, false }
 
 // Token implements Policy.
 func (idle) Token(r *Request) { r.produced++ }

@@ -1,6 +1,7 @@
 package tokens
 
 import (
+	"slices"
 	"time"
 
 	"github.com/norn-scheduler/norn/policy/param"
@@ -43,6 +44,17 @@ func (q *rr) Next(time.Duration) *Request {
 func (q *rr) Admit(r *Request) {
 	q.pop(r.Client)
 	q.turn = (r.Client + 1) % len(q.of)
+}
+
+// Withdraw implements Policy.
+func (q *rr) Withdraw(r *Request) { q.withdraw(r) }
+
+// Reweigh implements Policy: turns are the same for all, whatever their weight.
+func (q *rr) Reweigh(weights []float64) { q.grow(len(weights)) }
+
+// Copy implements Policy.
+func (q *rr) Copy(of func(*Request) *Request) Policy {
+	return &rr{queues: q.queues.copy(of), turn: q.turn}
 }
 
 // DRR is the settings of deficit round robin.
@@ -136,4 +148,30 @@ func (d *drr) Admit(r *Request) {
 func (d *drr) Token(r *Request) {
 	d.budget[r.Client] -= d.cfg.Cost.next(r.Input, r.produced)
 	r.produced++
+}
+
+// Withdraw implements Policy.
+func (d *drr) Withdraw(r *Request) {
+	if !d.withdraw(r) {
+		d.budget[r.Client] = min(0, d.budget[r.Client])
+	}
+}
+
+// Settle implements Policy.
+func (d *drr) Settle(r *Request, input, output int) {
+	d.budget[r.Client] += d.cfg.Cost.Of(r.Input, r.produced) - d.cfg.Cost.Of(input, output)
+	d.idle.Settle(r, input, output)
+}
+
+// Reweigh implements Policy: quanta are the same for all, whatever their weight.
+func (d *drr) Reweigh(weights []float64) {
+	d.grow(len(weights))
+	for len(d.budget) < len(weights) {
+		d.budget = append(d.budget, 0)
+	}
+}
+
+// Copy implements Policy.
+func (d *drr) Copy(of func(*Request) *Request) Policy {
+	return &drr{rr: rr{queues: d.queues.copy(of), turn: d.turn}, cfg: d.cfg, budget: slices.Clone(d.budget), began: d.began}
 }

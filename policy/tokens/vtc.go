@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -162,10 +163,45 @@ func (v *vtc) Finish(r *Request) {
 	if r.produced < r.predicted {
 		v.charge(r, v.cfg.Cost.Of(r.Input, r.produced)-r.charged)
 	}
-	if v.cfg.Predict == Mean {
+	if v.cfg.Predict == Mean && r.produced > 0 {
 		list := append(v.recent[r.Client], r.produced)
 		v.recent[r.Client] = list[max(0, len(list)-5):]
 	}
+}
+
+// Withdraw implements Policy. The client whose request was last taken out to be served stays the one to whom others are lifted.
+func (v *vtc) Withdraw(r *Request) {
+	if !v.withdraw(r) && v.at[r.Client] >= 0 {
+		v.leave(r.Client)
+	}
+}
+
+// Settle implements Policy.
+func (v *vtc) Settle(r *Request, input, output int) {
+	r.Input, r.produced, r.predicted = input, output, min(r.predicted, output)
+	v.charge(r, v.cfg.Cost.Of(input, output)-r.charged)
+}
+
+// Reweigh implements Policy: what was charged so far stays as it is.
+func (v *vtc) Reweigh(weights []float64) {
+	v.grow(len(weights))
+	for len(v.counters) < len(weights) {
+		v.counters, v.recent, v.at = append(v.counters, 0), append(v.recent, nil), append(v.at, -1)
+	}
+	v.weights = slices.Clone(weights)
+}
+
+// Counter implements Policy.
+func (v *vtc) Counter(client int) (float64, bool) { return v.counters[client], true }
+
+// Copy implements Policy. Errors of an oracle are drawn anew.
+func (v *vtc) Copy(of func(*Request) *Request) Policy {
+	out := &vtc{queues: v.queues.copy(of), cfg: v.cfg, counters: slices.Clone(v.counters), weights: v.weights, heap: slices.Clone(v.heap), at: slices.Clone(v.at)}
+	out.rand = rand.New(rand.NewPCG(uint64(v.cfg.Seed), 0x746f6b656e73))
+	for _, list := range v.recent {
+		out.recent = append(out.recent, slices.Clone(list))
+	}
+	return out
 }
 
 // charge adds to the counter of the client of a request.

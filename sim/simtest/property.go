@@ -50,6 +50,7 @@ type Shape struct {
 	Others   bool // others who use what they like of the nodes, and leave in the end (with Operated)
 	Lent     bool // nodes of others, who lend them and take them back, and lend all in the end
 	Resizes  bool // jobs that resize in place and outlive the loss of a node (with Lent): the policy resizes jobs
+	Linked   bool // nodes of which the links between GPUs are known
 	Operated bool // nodes that are cordoned and taken down, GPUs that break, jobs that are held and cancelled
 }
 
@@ -270,6 +271,9 @@ func (w *World) Fresh(t *rapid.T, shape Shape, nodes []int) {
 			}
 			spec.GPUs = append(spec.GPUs, cluster.GPUs{Type: host, Count: 1})
 		}
+		if shape.Linked {
+			spec.Links = links(i, g)
+		}
 		if shape.Parts {
 			spec.CPU, spec.Memory = 8000, 16*unit.GiB
 		}
@@ -313,6 +317,20 @@ func (w *World) Fresh(t *rapid.T, shape Shape, nodes []int) {
 			}
 		}
 	}
+}
+
+// links are those of the GPUs of a node, others for each node: NVLinks one and two at a time, and
+// pairs without any.
+func links(node, gpus int) *cluster.Links {
+	l := cluster.NewLinks(gpus)
+	for i := range gpus {
+		for j := range i {
+			if n := (i*j + i + node) % 3; n > 0 {
+				l.Connect(i, j, cluster.Link{Class: cluster.NVLink, Count: uint8(n), Gen: 2})
+			}
+		}
+	}
+	return l
 }
 
 // operate adds a random operator: what he does to nodes, GPUs and jobs. In the end

@@ -65,8 +65,8 @@ type Job struct {
 type Config struct {
 	Cluster   *cluster.Cluster
 	Tenants   *tenant.Tree
-	Make      func() (sched.Policy, error)
-	Estimator predict.Estimator // nil: the oracle
+	Make      func() (sched.Policy, error) // one that is an io.Closer is closed at its end
+	Estimator predict.Estimator            // nil: the oracle
 	Costs     perf.Costs
 	Model     perf.Model
 	Speeds    perf.Typed        // what the policy believes of speeds
@@ -225,6 +225,7 @@ func Try(cfg Config, jobs ...Job) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer func() { closePolicy(policy) }()
 	sc := sim.Config{Source: Source(jobs), Costs: cfg.Costs, Model: cfg.Model, Seed: cfg.Seed, Variability: cfg.Varied}
 	if cfg.World != nil {
 		cfg.World(&sc)
@@ -253,6 +254,8 @@ func Try(cfg Config, jobs ...Job) (*Run, error) {
 		due = false
 		fresh, err := cfg.Make()
 		if err == nil {
+			closePolicy(policy)
+			policy = fresh
 			e.SetPolicy("test", fresh)
 		}
 		return err
@@ -275,6 +278,13 @@ func Try(cfg Config, jobs ...Job) (*Run, error) {
 	}
 	run.Log = run.Log[:min(len(run.Log), 500)]
 	return run, fmt.Errorf("the run does not end; its first lines are")
+}
+
+// closePolicy ends a policy that has a life of its own, such as a program.
+func closePolicy(p sched.Policy) {
+	if c, ok := p.(io.Closer); ok {
+		_ = c.Close() // nothing of it is needed any more
+	}
 }
 
 // maxSteps is far more than any small history takes.

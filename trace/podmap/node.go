@@ -54,7 +54,7 @@ func (n *Node) GPUs() ([]GPUs, error) {
 		}
 		if most > 0 {
 			out = append(out, GPUs{
-				Resource: name, Type: gpuType(name, n.Labels), Memory: gpuMemory(name, n.Labels),
+				Resource: name, Type: GPUType(name, n.Labels), Memory: GPUMemory(name, n.Labels),
 				Count: int(n.Allocatable[name]), Broken: int(most - n.Allocatable[name]),
 			})
 		}
@@ -149,6 +149,39 @@ func (n *Node) Repels() []label.Taint {
 	return slices.Compact(out)
 }
 
+// Toleration is a toleration of a pod as the API has it.
+type Toleration struct{ Key, Operator, Value, Effect string }
+
+// Tolerate is the taints that a pod tolerates, as a canonical text. Tolerations that
+// compare numbers (operators Gt and Lt, an alpha feature of Kubernetes 1.36) tolerate
+// nothing; ignored names them. It fails on more tolerations than a job may have.
+func Tolerate(tolerations []Toleration) (text string, ignored []string, err error) {
+	var out label.Tolerations
+	for _, t := range tolerations {
+		effect, known := Effect(t.Effect)
+		switch {
+		case OfHealth(t.Key), t.Effect != "" && !known:
+			continue
+		case t.Operator == "Gt" || t.Operator == "Lt":
+			ignored = append(ignored, fmt.Sprintf("toleration of %s with operator %s", t.Key, t.Operator))
+			continue
+		}
+		one := label.Toleration{Key: t.Key, Effect: effect}
+		switch t.Operator {
+		case "Equal", "":
+			if one.Equal, one.Value = true, t.Value; t.Key == "" {
+				continue // which Kubernetes refuses
+			}
+		case "Exists":
+		default:
+			continue
+		}
+		out = append(out, one)
+	}
+	read, err := label.ParseTolerations(out.String())
+	return read.String(), ignored, err
+}
+
 // NodeLabel stands for the label "node" of a Kubernetes node. Norn's own label of that
 // key is the name of the node (cluster.NodeLabel).
 const NodeLabel = "norn-scheduler.github.io/node-label"
@@ -161,9 +194,10 @@ func Key(name string) string {
 	return name
 }
 
-// gpuType is the type of the GPUs of a resource. Slices have labels of their own where
+// GPUType is the type of the GPUs of a resource by the labels of their node: the resource
+// itself where no label tells it. Slices have labels of their own where
 // several sizes of them are mixed; where they are all of one size, gpu.product tells it.
-func gpuType(resource string, labels map[string]string) string {
+func GPUType(resource string, labels map[string]string) string {
 	if v := labels[resource+".product"]; IsSlice(resource) && v != "" {
 		return v
 	}
@@ -180,8 +214,8 @@ func gpuType(resource string, labels map[string]string) string {
 	return resource
 }
 
-// gpuMemory is the memory of each GPU of a resource, or 0 where no label tells it.
-func gpuMemory(resource string, labels map[string]string) unit.Bytes {
+// GPUMemory is the memory of each GPU of a resource, or 0 where no label tells it.
+func GPUMemory(resource string, labels map[string]string) unit.Bytes {
 	if IsSlice(resource) {
 		if m := mebibytes(labels[resource+".memory"]); m > 0 {
 			return m

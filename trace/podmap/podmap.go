@@ -12,7 +12,10 @@
 //   - Amounts are quantities of named resources; a Size is what a job counts of them.
 package podmap
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // gangLabels are the labels and annotations that say which pods belong together: first
 // the one that is Norn's own, then the others, the widest circle first. The PodGroup that
@@ -71,6 +74,34 @@ var sizeLabels = []string{
 	"pod-group.scheduling.sigs.k8s.io/min-available",
 }
 
+// Labels are all labels and annotations of pods and nodes by which this package goes.
+func Labels() []string {
+	return slices.Concat(gangLabels, roleLabels, indexLabels, sizeLabels, typeLabels)
+}
+
+// MetricLabel is what kube-state-metrics makes of the name of a label or annotation, behind
+// label_ or annotation_: signs that Prometheus does not allow become _, and words that
+// begin with a capital get one before them.
+func MetricLabel(name string) string {
+	var out strings.Builder
+	lower := false // the sign before may end a word
+	for _, r := range name {
+		switch {
+		case r >= 'A' && r <= 'Z':
+			if lower {
+				out.WriteByte('_')
+			}
+			out.WriteRune(r - 'A' + 'a')
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '_':
+			out.WriteRune(r)
+		default:
+			out.WriteByte('_')
+		}
+		lower = r >= 'a' && r <= 'z' || r >= '0' && r <= '9'
+	}
+	return out.String()
+}
+
 // Meta is what the metadata of a pod tells of the job that it belongs to.
 type Meta struct {
 	Namespace, Name, UID string
@@ -118,10 +149,7 @@ func (m *Meta) circle() (key, title string) {
 		return label + "=" + v, v
 	}
 	for _, o := range m.Owners {
-		switch o.Kind {
-		case "ReplicaSet", "StatefulSet", "ReplicationController", "DaemonSet", "Node":
-			// Their pods live and die one by one.
-		default:
+		if !oneByOne(o.Kind) {
 			return o.Kind + "=" + o.UID, o.Name
 		}
 	}
@@ -182,4 +210,19 @@ func (m *Meta) OfNode() string {
 		return m.Owners[0].Kind
 	}
 	return ""
+}
+
+// Replaced tells whether the owner of a pod makes another one in its place that is the
+// same work, where it is gone: those of ReplicaSets and the like are jobs of their own.
+func (m *Meta) Replaced() bool {
+	return slices.ContainsFunc(m.Owners, func(o Owner) bool { return !oneByOne(o.Kind) })
+}
+
+// oneByOne tells whether pods of an owner of that kind live and die one by one.
+func oneByOne(kind string) bool {
+	switch kind {
+	case "ReplicaSet", "StatefulSet", "ReplicationController", "DaemonSet", "Node":
+		return true
+	}
+	return false
 }

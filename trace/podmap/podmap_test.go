@@ -183,3 +183,23 @@ func TestTypes(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestMetricLabel writes names as kube-state-metrics does, so that no two that matter are
+// one.
+func TestMetricLabel(t *testing.T) {
+	for name, want := range map[string]string{
+		"batch.kubernetes.io/job-name": "batch_kubernetes_io_job_name", "aB-c2D": "a_b_c2_d", "HTTPServer": "httpserver", "x/y_Z": "x_y_z",
+	} {
+		if got := podmap.MetricLabel(name); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+	seen := map[string]string{}
+	for _, name := range podmap.Labels() {
+		m := podmap.MetricLabel(name)
+		if seen[m] != "" && seen[m] != name {
+			t.Errorf("%s and %s are both %s", name, seen[m], m)
+		}
+		seen[m] = name
+	}
+}

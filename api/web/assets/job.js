@@ -145,7 +145,7 @@ function device(d) {
 function because(w) {
   return [
     ['What would let it start', w.frees], ['Ahead of it', w.ahead && w.ahead.length ? [w.ahead.join(', ')] : []], ['Who holds what it could use', w.holders], ['Beside it', w.beside],
-    ['If it is preempted', w.stop ? [w.stop] : []], ['Memory', w.memory ? [w.memory] : []], ['What the policy believes', w.beliefs], ['How it is confined', w.isolation],
+    ['If it is preempted', w.stop && !words.over(w.job) ? [w.stop] : []], ['Memory', w.memory ? [w.memory] : []], ['What the policy believes', w.beliefs], ['How it is confined', w.isolation],
   ].filter(([, list]) => list && list.length);
 }
 

@@ -116,8 +116,9 @@ function section(id, heading, ...children) {
   return h('section', { id, 'aria-labelledby': `h-${id}` }, h('h2', { id: `h-${id}` }, heading), h('div', { class: 'card' }, children));
 }
 
-// change writes a share with its sign: +12 %, -3 %.
+// change writes a share with its sign, +12 %, -3 %, and one that is large as 25 times.
 function change(share) {
+  if (share >= 9) return `${words.number(1 + share)} times`;
   const p = Math.round(share * 1000) / 10;
   return `${p > 0 ? '+' : p < 0 ? '−' : ''}${Math.abs(p)} %`;
 }
@@ -185,7 +186,7 @@ function jobsPart() {
 
 function restsPart() {
   const list = h('ul', { class: 'plain' });
-  const e = section('rests', 'What is assumed', list);
+  const e = section('rests', 'What is assumed', h('p', { class: 'lead' }, 'Flags that are named are those of norn plan, in a terminal, which tries other estimates, costs and machines, too.'), list);
   e.update = (p) => list.replaceChildren(...p.assumptions.map((a) => h('li', {}, a)));
   return e;
 }

@@ -20,6 +20,7 @@ type Comparison struct {
 	Largest  float64 // largest difference of a start or an end, seconds
 	MeanJCT  float64 // mean JCT here over the mean JCT there, less one
 	Makespan float64 // makespan here over the makespan there, less one
+	Score    float64 // the same of the mean of a score of allocations, that which differs most; 0 where none does by more than Tolerance
 
 	Missing, Extra int    // rows that only the other, or only this Result has
 	First          string // the first difference in words; empty when there is none
@@ -30,9 +31,9 @@ func (c *Comparison) Exact() bool {
 	return c.Equal == c.Jobs && c.Missing == 0 && c.Extra == 0
 }
 
-// Within tells whether mean JCT and makespan agree within that many per cent.
+// Within tells whether mean JCT, makespan and mean scores agree within that many per cent.
 func (c *Comparison) Within(percent float64) bool {
-	return math.Abs(c.MeanJCT)*100 <= percent && math.Abs(c.Makespan)*100 <= percent
+	return math.Abs(c.MeanJCT)*100 <= percent && math.Abs(c.Makespan)*100 <= percent && math.Abs(c.Score)*100 <= percent
 }
 
 // Compare holds a Result against another one. Rows belong together when they
@@ -40,6 +41,14 @@ func (c *Comparison) Within(percent float64) bool {
 // together.
 func Compare(got, want *Result) Comparison {
 	c := Comparison{Jobs: len(want.Rows), MeanJCT: ratio(got.MeanJCT(), want.MeanJCT()), Makespan: ratio(got.Makespan(), want.Makespan())}
+	for _, name := range want.Scores {
+		there, ok := want.meanScore(name)
+		here, also := got.meanScore(name)
+		if off := ratio(here, there); ok && also && math.Abs(off) > max(Tolerance, math.Abs(c.Score)) {
+			c.Score = off
+			c.note("the mean %s is %.4g, there %.4g", name, here, there)
+		}
+	}
 	a, b := byKey(got.Rows), byKey(want.Rows)
 	first := math.Inf(1)
 	for i := range want.Rows {

@@ -226,6 +226,19 @@ func TestCompareMeans(t *testing.T) {
 	}
 }
 
+// Means of scores are compared where both tell them, and a result without submissions is of jobs that
+// are all there at the start.
+func TestCompareScores(t *testing.T) {
+	const head = "job_id,end,last_score,pred_bw\n"
+	a, b := resultFrom(t, head+"1,10,100,50\n2,20,100,60\n"), resultFrom(t, head+"1,10,100,50\n2,20,98,50\n")
+	if c := Compare(a, b); !c.Exact() || math.Abs(c.Score-0.1) > 1e-12 || c.Within(9) || !c.Within(11) || c.First != "the mean last_score is 100, there 99" {
+		t.Errorf("%+v", c)
+	}
+	if c := Compare(a, resultFrom(t, "job_id,submit,end\n1,0,10\n2,0,20\n")); c.Score != 0 || !c.Within(0) {
+		t.Errorf("%+v", c)
+	}
+}
+
 // Gangs have a row for each instance.
 func TestCompareEqualKeys(t *testing.T) {
 	const head = "job_id,submit,start,end\n"

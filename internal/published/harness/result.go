@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -20,6 +21,8 @@ type Row struct {
 	Preempt            int32   // how often it was preempted; -1 not told
 	Job                int32   // its number in the run; -1 for rows read from a file
 	Part               int32   // which instance of it
+
+	Scores []float64 // by which its allocation is judged; nil: none
 }
 
 // JCT is the job completion time in seconds.
@@ -29,6 +32,7 @@ func (r *Row) JCT() float64 { return r.End - r.Submit }
 type Result struct {
 	Columns []string
 	Rows    []Row
+	Scores  []string // the columns that the scores of rows are in
 	// Append appends the row as a line in these columns, without the newline. It
 	// is nil for a Result that was read from a file.
 	Append func(dst []byte, r *Row) []byte
@@ -78,6 +82,18 @@ func (r *Result) Makespan() float64 {
 	return last - first
 }
 
+// meanScore is the mean of a score over the jobs that have it, by its column.
+func (r *Result) meanScore(name string) (mean float64, ok bool) {
+	at, n := slices.Index(r.Scores, name), 0
+	for i := range r.Rows {
+		if at >= 0 && at < len(r.Rows[i].Scores) {
+			mean += r.Rows[i].Scores[at]
+			n++
+		}
+	}
+	return mean / max(1, float64(n)), n > 0
+}
+
 // MeanJCT is the mean job completion time in seconds, 0 without jobs.
 func (r *Result) MeanJCT() float64 {
 	sum := 0.0
@@ -88,8 +104,8 @@ func (r *Result) MeanJCT() float64 {
 }
 
 // ReadResult reads a per-job result: CSV with the columns job_id, submit and end in
-// seconds, and start and preempt where the simulator tells them. A start that it
-// does not tell is NaN.
+// seconds, and start, preempt and scores of allocations where the simulator tells them. A
+// start that it does not tell is NaN. Without submit all jobs are there at 0.
 func ReadResult(path string) (*Result, error) {
 	t, err := OpenTable(path)
 	if err != nil {
@@ -99,12 +115,18 @@ func ReadResult(path string) (*Result, error) {
 }
 
 func resultOf(t *Table) (*Result, error) {
-	at, err := t.Need("job_id", "submit", "end")
+	at, err := t.Need("job_id", "end")
 	if err != nil {
 		return nil, err
 	}
-	start, preempt := t.Column("start"), t.Column("preempt")
+	submit, start, preempt := t.Column("submit"), t.Column("start"), t.Column("preempt")
 	r := &Result{Columns: t.Columns, Rows: make([]Row, 0, t.Rows())}
+	var scores []int
+	for _, name := range []string{"last_score", "norm_last_score", "pred_bw"} {
+		if i := t.Column(name); i >= 0 {
+			r.Scores, scores = append(r.Scores, name), append(scores, i)
+		}
+	}
 	for {
 		more, err := t.Next()
 		if err != nil {
@@ -117,13 +139,20 @@ func resultOf(t *Table) (*Result, error) {
 		for _, f := range []struct {
 			to *float64
 			at int
-		}{{&row.Submit, at[1]}, {&row.Start, start}, {&row.End, at[2]}} {
+		}{{&row.Submit, submit}, {&row.Start, start}, {&row.End, at[1]}} {
 			if f.at < 0 || f.at == start && t.Field(start) == "None" {
 				continue
 			}
 			if *f.to, err = t.Float(f.at); err != nil {
 				return nil, err
 			}
+		}
+		for _, i := range scores {
+			v, err := t.Float(i)
+			if err != nil {
+				return nil, err
+			}
+			row.Scores = append(row.Scores, v)
 		}
 		if n, ok := Digits(t.Field(preempt)); ok && n < math.MaxInt32 {
 			row.Preempt = int32(n)
