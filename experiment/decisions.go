@@ -22,6 +22,14 @@ type Decision struct {
 	Running int           // jobs that had devices
 }
 
+// timing is what the engine tells of decisions; nil where they are not timed.
+func (o *Outcome) timing(wanted bool) func(time.Duration, *state.State) {
+	if !wanted {
+		return nil
+	}
+	return o.decided
+}
+
 // decided notes a decision.
 func (o *Outcome) decided(took time.Duration, s *state.State) {
 	d := Decision{At: s.Now, Took: took}

@@ -203,15 +203,11 @@ func (x *Experiment) simulate(ctx context.Context, c Choice, jobs trace.Source, 
 		o.free = new(freely)
 		sinks = append(sinks, o.free)
 	}
-	var decided func(time.Duration, *state.State)
-	if x.Timed {
-		decided = o.decided
-	}
 	sharing := cmp.Or(x.Sharing, x.Belief.Make(cfg.Sharing, x.Seed))
 	e := engine.New(engine.Config{
 		Cluster: site.Cluster, Tenants: site.Tenants, Policy: p, PolicyName: c.String(),
 		Estimator: estimator, Costs: costs, Speeds: x.speeds(), Sharing: sharing, Transfer: cmp.Or(x.Transfer, cfg.Transfer), Believe: believe, Seed: x.Seed, Sinks: sinks, Each: workers.Pool(0),
-		Variability: cmp.Or(x.BelievedVariability, x.Variability), Linked: perf.NewLinked(x.Communication), Decided: decided,
+		Variability: cmp.Or(x.BelievedVariability, x.Variability), Linked: perf.NewLinked(x.Communication), Decided: o.timing(x.Timed),
 	}, world)
 	e.Announce()
 	if err = world.Attach(e.State()); err == nil {
