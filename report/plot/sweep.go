@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // Measure is a line of the table of a sweep: one metric of one run.
@@ -104,22 +106,9 @@ func estimate(values []float64) Estimate {
 	return e
 }
 
-// students are the 97.5 % quantiles of Student's distribution with 1, 2, ... degrees of
-// freedom.
-var students = []float64{
-	12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281, 2.2010, 2.1788, 2.1604, 2.1448, 2.1314,
-	2.1199, 2.1098, 2.1009, 2.0930, 2.0860, 2.0796, 2.0739, 2.0687, 2.0639, 2.0595, 2.0555, 2.0518, 2.0484, 2.0452, 2.0423,
-}
-
-// student is such a quantile. Beyond the table it is the first terms of the expansion by
-// Cornish and Fisher around that of the normal distribution, right to four digits.
+// student is the 97.5 % quantile of Student's distribution with so many degrees of freedom.
 func student(freedom int) float64 {
-	if freedom <= len(students) {
-		return students[freedom-1]
-	}
-	const z = 1.959964
-	n := float64(freedom)
-	return z + (z*z*z+z)/(4*n) + (5*z*z*z*z*z+16*z*z*z+3*z)/(96*n*n)
+	return distuv.StudentsT{Sigma: 1, Nu: float64(freedom)}.Quantile(0.975)
 }
 
 // distinct are the values of measures in order of their first appearance; numbers from small to large
