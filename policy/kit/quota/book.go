@@ -74,7 +74,7 @@ func (b *Book) Open(v *sched.View, p *sched.Plan) {
 	if len(b.delta) < b.tree.Len() {
 		b.grow(v)
 	} else if b.visits != v.Visits() {
-		b.visited(v)
+		b.visited(v, 0)
 	}
 	b.Total.GPU = unit.Milli(v.Total()) * unit.One
 	if v.NodesChanged() {
@@ -109,13 +109,16 @@ func (b *Book) grow(v *sched.View) {
 	for i := range b.outer {
 		b.outer[i].used = b.tree.At(b.outer[i].id).Used.GPU
 	}
-	b.visited(v)
+	if b.visits != v.Visits() {
+		known = 0
+	}
+	b.visited(v, tenant.ID(known))
 }
 
-// visited takes in where tenants have jobs.
-func (b *Book) visited(v *sched.View) {
+// visited takes in where tenants have jobs, of all from one on.
+func (b *Book) visited(v *sched.View, from tenant.ID) {
 	b.visits = v.Visits()
-	for t := range tenant.ID(len(b.here)) {
+	for t := from; int(t) < len(b.here); t++ {
 		b.here[t] = v.Uses(t)
 		if !v.All && slices.ContainsFunc(v.PoolsOf(t), func(p cluster.PoolID) bool { return p != v.Pool }) {
 			b.outside(t)
