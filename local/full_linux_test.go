@@ -363,7 +363,7 @@ func TestNoMessageComes(t *testing.T) {
 	longtest.Skip(t)
 	t.Parallel()
 	h := newHere(t, "fifo", 1, nil)
-	a := h.submit(h.sh(1, "touch up; "+awaits("enough")))
+	a := h.submit(h.sh(1, "touch up; "+awaits("enough")+"; touch over"))
 	h.made("up")
 	h.running(a, 1)
 	var s rundir.Status
@@ -379,4 +379,5 @@ func TestNoMessageComes(t *testing.T) {
 	}
 	h.until(a, api.Done)
 	h.make("enough")
+	h.made("over") // or the job would wait for ever in a folder that is gone
 }
