@@ -627,11 +627,11 @@ func (e *Engine) explain(changes []sched.Change) error {
 		r := e.state.Record(ch.Job)
 		never := r.Reason.Never() && r.Reason.Code != job.NoSuchNode && r.Reason.Code != job.TooLarge
 		told := ch.Kind == sched.Stopped && waitReason(r.Reason)
-		if r.Phase != job.Waiting || never || told && !e.first {
+		if r.Phase != job.Waiting || never || told && !e.first && !e.state.Class(r.Class).Restricted() {
 			continue
 		}
 		why := e.plan.Never(ch.Job, place.Pack)
-		if told { // a policy that starts anew may not see that labels have changed
+		if told { // labels may have changed while it ran, which the policy may not look at, or not see where it starts anew
 			why = e.plan.NeverAtAnySize(ch.Job, place.Pack)
 		}
 		switch {

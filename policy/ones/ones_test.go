@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/label"
+	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/sched"
@@ -257,3 +260,19 @@ func TestLearnt(t *testing.T) {
 }
 
 var _ sched.Waker = (*policy)(nil)
+
+// TestTaintedMeanwhile: where the only node is tainted while a job runs there, the job is told as it
+// fails that it can never run, as by a policy that starts anew at that moment, and not in the next round.
+func TestTaintedMeanwhile(t *testing.T) {
+	run := simtest.Go(t, simtest.Config{
+		Cluster: simtest.Nodes(1, 1),
+		Make:    func() (sched.Policy, error) { return NewConfig().Policy() },
+		World: func(c *sim.Config) {
+			n := cluster.NodeSpec{Taints: []label.Taint{{Key: "spot", Effect: label.NoSchedule}}}
+			c.Script = append(c.Script, eventlog.Event{Time: 12 * time.Second, Kind: eventlog.NodeLabels, NodeSpec: &n})
+		},
+	}, simtest.Job{Key: "a", GPUs: 1, Fails: []float64{35}, Run: 20})
+	if last := run.Log[len(run.Log)-1]; !strings.HasPrefix(last, "35 wait a: every node that would do is tainted") {
+		t.Errorf("the last event is %q", last)
+	}
+}
