@@ -54,6 +54,7 @@ type JobSpec struct {
 	Array    string    `json:"array,omitempty" maxLength:"200" doc:"Submit it once for each number, such as 1-20, 1,3,7 or 0-100:10, with %4 behind it for four at a time; each finds its number in NORN_ARRAY_INDEX."`
 	Estimate Seconds   `json:"est,omitempty" minimum:"0" doc:"Its user's word on its run time; none: the scheduler may learn it."`
 	CPUEst   Seconds   `json:"cpu_est,omitempty" minimum:"0" doc:"Its user's word on its run time on processors alone, without any GPU: where the policy knows how, it may be put on a host device; 0: it needs its GPUs."`
+	PerGPU   float64   `json:"cpu_per_gpu,omitempty" minimum:"0" doc:"Cores for each of its GPUs, below which it is slower in proportion, as where processors make its batches; 0: it is not told."`
 	Limit    Seconds   `json:"limit,omitempty" minimum:"0" doc:"It is ended when it has run for so long; 0: never."`
 	Deadline time.Time `json:"deadline,omitzero" doc:"When it should have ended, where the policy looks at it; none: best effort. A policy with admission may refuse it."`
 	Tier     string    `json:"tier,omitempty" enum:"basic,standard,premium" doc:"What it is promised of the GPUs that it asks for: basic (nothing), standard (70 %) or premium (95 %). Default basic."`
@@ -63,7 +64,7 @@ type JobSpec struct {
 	Stop  Stop  `json:"stop,omitzero" doc:"What it can do when it has to leave its devices."`
 	Retry Retry `json:"retry,omitzero" doc:"What is done when it fails."`
 
-	Kind     string   `json:"kind,omitempty" enum:"training,fine-tuning,recommendation,inference" doc:"What sort of work it does."`
+	Kind     string   `json:"kind,omitempty" enum:"training,fine-tuning,recommendation,inference,graph" doc:"What sort of work it does."`
 	Model    string   `json:"model,omitempty" doc:"What is trained."`
 	Backbone string   `json:"backbone,omitempty" doc:"Fine-tuning: the foundation model."`
 	Dataset  string   `json:"dataset,omitempty" doc:"What it is trained on."`

@@ -82,6 +82,7 @@ type NodeSpec struct {
 	Domain DomainID   // the smallest place it stands in
 	Pool   PoolID
 	Links  *Links // between its devices; nil: not known
+	NICs   NICs   // between its devices and the network
 	Pooled bool   // count the devices instead of telling them apart
 	Slots  Slots  // of the counted resources
 
@@ -195,6 +196,7 @@ type Cluster struct {
 	foreign map[NodeID]use // of the nodes that others use
 	settled bool           // see Settle
 	overs   uint64         // see Overbookings
+	busy    int32          // see BusyNodes
 
 	journal []journalEntry
 	depth   int
@@ -604,6 +606,9 @@ func (c *Cluster) Version() uint64 { return c.version }
 // Overbookings is how often a device has begun or ceased to be overbooked because of what jobs
 // have there: how often Broken has changed without an event of its node.
 func Overbookings(c *Cluster) uint64 { return c.overs }
+
+// BusyNodes is the number of nodes of which jobs have anything.
+func BusyNodes(c *Cluster) int { return int(c.busy) }
 
 // Nodes is the number of nodes, usable or not.
 func (c *Cluster) Nodes() int { return len(c.nodes) }

@@ -337,7 +337,9 @@ func (c *Cluster) bookPiece(p *Piece, shares []Share, sign int32) {
 
 func (c *Cluster) bookNode(p *Piece, sign int32) {
 	n := &c.nodes[p.Node]
-	n.shares += sign
+	if n.shares += sign; n.shares == max(0, sign) { // it was idle, or is so now
+		c.busy += sign
+	}
 	n.memFree -= unit.Bytes(sign) * p.Memory
 	if p.CPU == 0 {
 		return
@@ -435,6 +437,9 @@ func (c *Cluster) Check() error {
 				return fmt.Errorf("node %s: %d of %d %s free", n.spec.Name, free, n.spec.Slots[k], c.slots[k])
 			}
 		}
+	}
+	if busy := int32(len(slices.DeleteFunc(slices.Clone(c.nodes), func(n node) bool { return n.shares == 0 }))); busy != c.busy {
+		return fmt.Errorf("%d nodes count as busy, %d are", c.busy, busy)
 	}
 	return c.checkScopes()
 }

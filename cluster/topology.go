@@ -9,6 +9,7 @@ type domain struct {
 	parent   DomainID
 	children []DomainID
 	nodes    []NodeID // nodes that stand directly in it
+	uplink   Uplink
 }
 
 // AddDomain adds a place below a parent and returns its number. The level names

@@ -67,6 +67,7 @@ type abilities struct {
 	merge   Merger
 	measure Measuring
 	exact   Exact
+	power   Switching
 }
 
 // abilitiesOf asks a world once what it can do beside running jobs.
@@ -75,6 +76,7 @@ func abilitiesOf(w World) (a abilities) {
 	a.merge, _ = w.(Merger)
 	a.measure, _ = w.(Measuring)
 	a.exact, _ = w.(Exact)
+	a.power, _ = w.(Switching)
 	return a
 }
 
@@ -96,6 +98,7 @@ type Config struct {
 	Transfer   perf.Transfer     // what the policy believes that merged jobs learn from each other; nil: perf.Strangers
 	Believe    Believe           // makes what is believed from what is measured; nil: nothing is
 	Each       solve.Each        // how policies have independent work done; nil: one after the other
+	Sleeper    sched.Sleeper     // decides which nodes sleep, in a world that is Switching; nil: none does
 	Exclusive  bool              // only jobs that ask for parts of a device share one under this policy, see Resume
 	Seed       uint64            // of v.Rand
 	Sinks      []Sink
@@ -132,6 +135,8 @@ type Engine struct {
 	overs     uint64 // of cluster.Overbookings, those that the policy knows of
 	first     bool
 	wake      time.Duration
+	rouse     time.Duration // when the Sleeper wants to be asked again
+	ordered   []sched.PowerOrder
 	idle      int           // number of wakes in a row with no other event
 	steps     int           // number of steps at the present moment
 	last      time.Duration // of the last event
@@ -174,7 +179,7 @@ func New(cfg Config, world World) *Engine {
 	}
 	e := &Engine{
 		cfg: cfg, world: world, can: abilitiesOf(world), state: state.New(cfg.Cluster, cfg.Tenants),
-		rand: rand.New(rand.NewPCG(cfg.Seed, 0x6e6f726e)), first: true, wake: unit.Never, profile: map[job.ID]bool{},
+		rand: rand.New(rand.NewPCG(cfg.Seed, 0x6e6f726e)), first: true, wake: unit.Never, rouse: unit.Never, profile: map[job.ID]bool{},
 	}
 	e.state.Believe(cfg.Speeds)
 	e.SetPolicy(cfg.PolicyName, cfg.Policy)
@@ -200,6 +205,11 @@ func (e *Engine) Resume(s *state.State) {
 	for i := range s.Jobs() {
 		if s.Record(job.ID(i)).Phase == job.Assigned {
 			e.drains.resume(s.Cluster, job.ID(i), s.Alloc(job.ID(i)))
+		}
+	}
+	for i := range s.Jobs() {
+		if r := s.Record(job.ID(i)); r.Phase == job.Running {
+			e.cfg.Linked.Enter(r.Job, s.Cluster, s.Alloc(job.ID(i)))
 		}
 	}
 	e.inherit()
@@ -254,10 +264,10 @@ const horizon = time.Duration(unit.MaxScaled)
 // Step handles one instant. io.EOF says that the run is over; the state is then
 // that of its last event.
 func (e *Engine) Step() error {
-	now, events, err := e.world.Next(e.wake, e.events[:0])
+	now, events, err := e.world.Next(min(e.wake, e.rouse), e.events[:0])
 	e.events = events
 	if errors.Is(err, io.EOF) {
-		if now, e.idle = e.wake, e.idle+1; e.wake == unit.Never || e.idle > maxIdleWakes {
+		if now, e.idle = min(e.wake, e.rouse), e.idle+1; e.wake == unit.Never || e.idle > maxIdleWakes {
 			e.state.Now = e.last
 			return io.EOF
 		}
@@ -299,7 +309,10 @@ func (e *Engine) Step() error {
 	if err := e.decide(); err != nil {
 		return err
 	}
-	return e.handOver()
+	if err := e.handOver(); err != nil {
+		return err
+	}
+	return e.power()
 }
 
 // tooFar is the error of a run that goes on for longer than time can be counted.
@@ -367,6 +380,7 @@ func (e *Engine) apply(ev *eventlog.Event) error {
 		return err
 	}
 	e.last = ev.Time
+	e.link(ev)
 	switch ev.Kind {
 	case eventlog.Submit, eventlog.Free:
 		e.changes = append(e.changes, sched.Change{Job: ev.Job, Kind: sched.Arrived})

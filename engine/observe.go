@@ -123,6 +123,18 @@ func (o *observer) concerns(ev *eventlog.Event) bool {
 	return false
 }
 
+// link has what is believed of the network follow what jobs hold.
+func (e *Engine) link(ev *eventlog.Event) {
+	switch ev.Kind {
+	case eventlog.Start, eventlog.Move, eventlog.Resize:
+		if a := e.state.Alloc(ev.Job); a != nil && e.state.Record(ev.Job).Phase == job.Running {
+			e.cfg.Linked.Enter(e.state.Record(ev.Job).Job, e.state.Cluster, a)
+		}
+	case eventlog.Preempt, eventlog.Evict, eventlog.Fail, eventlog.End, eventlog.Cancel:
+		e.cfg.Linked.Leave(ev.Job)
+	}
+}
+
 // settled observes the jobs that are due, now that no more events of their
 // moment can come.
 func (e *Engine) settled() error {

@@ -102,6 +102,9 @@ func drawNode(t *rapid.T) *cluster.NodeSpec {
 		Pool: cluster.PoolID(rapid.Int32Range(0, 9).Draw(t, "pool")), Pooled: rapid.Bool().Draw(t, "pooled"),
 		Slots: rapid.SampledFrom([]cluster.Slots{{}, {1}, {0, 0, 3}, {1, 2, 3, 4, 5, cluster.MostSlots}}).Draw(t, "slots"),
 	}
+	if rapid.Bool().Draw(t, "networked") {
+		n.NICs = cluster.NICs{Count: rapid.IntRange(1, cluster.MaxNICs).Draw(t, "adapters"), GBps: 12.5, Latency: 2000}
+	}
 	if rapid.Bool().Draw(t, "labelled") {
 		n.Labels = []label.Label{{Key: "a", Value: ""}, {Key: "zone", Value: "a"}}
 		n.Taints = []label.Taint{{Key: "spot", Value: "yes", Effect: label.NoExecute}, {Key: "x/y", Effect: label.PreferNoSchedule}}
@@ -242,7 +245,7 @@ func drawHeader(t *rapid.T) eventlog.Header {
 		h.Types = append(h.Types, cluster.GPUType{Name: texts().Draw(t, "type"), Memory: unit.Bytes(rapid.Int64Range(0, unit.MaxScaled).Draw(t, "mem")), Speed: numbers().Draw(t, "speed"), Host: rapid.Bool().Draw(t, "host")})
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "domains") {
-		h.Domains = append(h.Domains, eventlog.Domain{Level: texts().Draw(t, "level"), Name: texts().Draw(t, "place"), Parent: cluster.DomainID(rapid.Int32Range(0, 9).Draw(t, "parent"))})
+		h.Domains = append(h.Domains, eventlog.Domain{Level: texts().Draw(t, "level"), Name: texts().Draw(t, "place"), Parent: cluster.DomainID(rapid.Int32Range(0, 9).Draw(t, "parent")), Uplink: rapid.SampledFrom([]cluster.Uplink{{}, {GBps: 400}, {GBps: 1.5, Latency: 900}}).Draw(t, "uplink")})
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "tenants") {
 		e := tenant.Tenant{

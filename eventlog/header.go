@@ -58,6 +58,7 @@ func (s Setting) String() string { return s.Name + "=" + s.Value }
 type Domain struct {
 	Level, Name string
 	Parent      cluster.DomainID
+	Uplink      cluster.Uplink
 }
 
 // Describe fills in what the header must say of a cluster and its tenants.
@@ -72,7 +73,7 @@ func (h *Header) Describe(c *cluster.Cluster, t *tenant.Tree) {
 	}
 	for d := cluster.DomainID(1); int(d) < c.Domains(); d++ {
 		level, name, parent := c.Domain(d)
-		h.Domains = append(h.Domains, Domain{level, name, parent})
+		h.Domains = append(h.Domains, Domain{level, name, parent, cluster.UplinkOf(c, d)})
 	}
 	if t == nil {
 		return
@@ -102,9 +103,14 @@ func (h *Header) Build() (*cluster.Cluster, *tenant.Tree, error) {
 		c.AddPool(p)
 	}
 	for _, d := range h.Domains {
-		if _, err := c.AddDomain(d.Level, d.Name, d.Parent); err != nil {
+		id, err := c.AddDomain(d.Level, d.Name, d.Parent)
+		if err == nil {
+			err = d.Uplink.Check()
+		}
+		if err != nil {
 			return nil, nil, err
 		}
+		cluster.SetUplink(c, id, d.Uplink)
 	}
 	tree := tenant.NewTree(h.HalfLife)
 	for _, t := range h.Tenants {
@@ -156,6 +162,8 @@ func (h *Header) append(b []byte) ([]byte, error) {
 		f.Text("level", h.Domains[i].Level)
 		f.Text("name", h.Domains[i].Name)
 		f.Int("parent", int64(h.Domains[i].Parent))
+		f.Float("uplink", h.Domains[i].Uplink.GBps)
+		f.Int("latency", int64(h.Domains[i].Uplink.Latency))
 		f.B = append(f.B, '}')
 	})
 	list(&f, "tenants", len(h.Tenants), func(i int) {
@@ -299,7 +307,7 @@ func (h *Header) lists(t *jsontext.Reader, key []byte) error {
 	case "domains":
 		return t.Array(func() error {
 			var d Domain
-			err := t.Object(func(key []byte) error {
+			err := t.Object(func(key []byte) (err error) {
 				switch string(key) {
 				case "level":
 					return text(t, &d.Level)
@@ -307,6 +315,13 @@ func (h *Header) lists(t *jsontext.Reader, key []byte) error {
 					return text(t, &d.Name)
 				case "parent":
 					return number(t, &d.Parent)
+				case "uplink":
+					d.Uplink.GBps, err = t.Float()
+					return err
+				case "latency":
+					v, err := t.Int(0, int64(time.Second))
+					d.Uplink.Latency = time.Duration(v)
+					return err
 				}
 				return t.Skip()
 			})

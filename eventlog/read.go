@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"strings"
+	"time"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -662,6 +663,8 @@ func (l *Reader) nodeField(ev *Event, key []byte) (err error) {
 		return l.links()
 	case "nvlinks":
 		return l.nvlinks()
+	case "nics":
+		return l.nics()
 	case "labels":
 		return each(t, label.ParseLabel, &n.Labels)
 	case "taints":
@@ -813,6 +816,36 @@ func (l *Reader) nvlinks() error {
 	}
 	return err
 }
+
+// nics reads the network adapters of a node, [count, speed, latency].
+func (l *Reader) nics() error {
+	to, n := &l.node.NICs, 0
+	err := l.text.Array(func() (err error) {
+		v := int64(0)
+		switch n++; n {
+		case 1:
+			v, err = l.text.Int(1, cluster.MaxNICs)
+			to.Count = int(v)
+		case 2:
+			to.GBps, err = l.text.Float()
+		case 3:
+			v, err = l.text.Int(0, int64(time.Second))
+			to.Latency = time.Duration(v)
+		default:
+			err = errNICs
+		}
+		return err
+	})
+	if err == nil && n != 3 {
+		return errNICs
+	}
+	if err == nil {
+		err = to.Check()
+	}
+	return err
+}
+
+var errNICs = errors.New("network adapters are their count, their speed and their latency")
 
 // named reads the name of one of some values.
 func named[T fmt.Stringer](t *jsontext.Reader, to *T, values ...T) error {

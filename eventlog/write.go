@@ -418,6 +418,12 @@ func appendNode(f *jsontext.Writer, n *cluster.NodeSpec) {
 	if n.Links != nil && n.Links.Devices() > 0 {
 		appendLinks(f, n.Links)
 	}
+	if n.NICs != (cluster.NICs{}) {
+		f.Key("nics")
+		f.B = fmt.Appendf(f.B, "[%d,", n.NICs.Count)
+		f.B = append(jsontext.AppendNumber(f.B, n.NICs.GBps), ',')
+		f.B = append(strconv.AppendInt(f.B, int64(n.NICs.Latency), 10), ']')
+	}
 }
 
 // appendLinks writes the links of each device to those before it, and the number and

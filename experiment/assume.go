@@ -26,18 +26,19 @@ type Assumption string
 // The assumptions. Some change the world, too: how fast jobs are, what starts cost, how
 // jobs disturb each other.
 const (
-	AssumeBatches  Assumption = "batches"  // they train one of six models and add up gradients where their batch does not fit
-	AssumeCPU      Assumption = "cpu"      // they train one of ten models that need cores and memory beside their GPUs
-	AssumeDLRM     Assumption = "dlrm"     // they train one of twelve recommendation models
-	AssumeGoodput  Assumption = "goodput"  // they train one of six models, on any number of GPUs, with the batch that is best there
-	AssumeScaling  Assumption = "scaling"  // they train one of seven models, on any number of GPUs, with a batch that stays
-	AssumeQuality  Assumption = "quality"  // they report how their loss falls, on any number of GPUs
-	AssumeServices Assumption = "services" // as AssumeUse, and an online service runs on each GPU
-	AssumeSlices   Assumption = "slices"   // their workers take turns on fewer GPUs than they ask for
-	AssumeStages   Assumption = "stages"   // they go through the stages of one of eight models
-	AssumeTasks    Assumption = "tasks"    // they train one of eight models with the batch that they are told
-	AssumeTuning   Assumption = "tuning"   // they tune one of three foundation models
-	AssumeUse      Assumption = "use"      // they use as much of their GPUs as measured training jobs do
+	AssumeBatches    Assumption = "batches"    // they train one of six models and add up gradients where their batch does not fit
+	AssumeCPU        Assumption = "cpu"        // they train one of ten models that need cores and memory beside their GPUs
+	AssumeDatacenter Assumption = "datacenter" // what norn trace generate --like datacenter makes: services by the hour, jobs that tune, jobs that need cores
+	AssumeDLRM       Assumption = "dlrm"       // they train one of twelve recommendation models
+	AssumeGoodput    Assumption = "goodput"    // they train one of six models, on any number of GPUs, with the batch that is best there
+	AssumeScaling    Assumption = "scaling"    // they train one of seven models, on any number of GPUs, with a batch that stays
+	AssumeQuality    Assumption = "quality"    // they report how their loss falls, on any number of GPUs
+	AssumeServices   Assumption = "services"   // as AssumeUse, and an online service runs on each GPU
+	AssumeSlices     Assumption = "slices"     // their workers take turns on fewer GPUs than they ask for
+	AssumeStages     Assumption = "stages"     // they go through the stages of one of eight models
+	AssumeTasks      Assumption = "tasks"      // they train one of eight models with the batch that they are told
+	AssumeTuning     Assumption = "tuning"     // they tune one of three foundation models
+	AssumeUse        Assumption = "use"        // they use as much of their GPUs as measured training jobs do
 )
 
 // assumption is one line of the table.
@@ -58,6 +59,7 @@ func assumptions() []assumption {
 	return []assumption{
 		{AssumeBatches, "gangs train one of six models, and add up the gradients of smaller batches", accumulating, func(x *Experiment) error { return x.rebatch(gen.AssumeAccumulation(nil, x.Seed)) }},
 		{AssumeCPU, "jobs train one of ten models that need cores and memory beside GPUs", rationed, func(x *Experiment) error { return x.ration() }},
+		{AssumeDatacenter, "jobs train, tune, serve and compute graphs, as norn trace generate --like datacenter has them", using, func(x *Experiment) error { return x.mix() }},
 		{AssumeDLRM, "jobs of one GPU train one of twelve recommendation models", recommending, nil},
 		{AssumeGoodput, "jobs train one of six models on 1 to 64 GPUs, and their gradients get noisier", adaptive, func(x *Experiment) error { return x.adapt() }},
 		{AssumeQuality, "jobs report how their loss falls, on 1 to 64 GPUs", improving, func(x *Experiment) error {
@@ -400,6 +402,25 @@ func besideServices(src trace.Source, o *Preparation) (trace.Source, func() stri
 		return fmt.Sprintf("%s were put on the GPUs, each of which uses a part of one for %s, more by day than by night; what %s use of their GPUs was not told, and was drawn (--assume %s, --seed %d)",
 			unit.CountOrNo(all.Jobs, "service"), unit.Human(all.Of.For), unit.CountOrNo(use.Jobs, "job"), o.Assume, o.Seed)
 	}, nil
+}
+
+// mix has services run beside jobs that tune foundation models and jobs that need cores: the worlds
+// of AssumeServices, AssumeTuning and AssumeCPU together.
+func (x *Experiment) mix() error {
+	for _, world := range []func() error{x.tune, x.ration, x.serve} {
+		if err := world(); err != nil {
+			return err
+		}
+	}
+	tuned, err := gen.AssumeTuning(nil, gen.FineTuning{Seed: x.Seed})
+	if err != nil {
+		return err
+	}
+	truth, _ := x.Model.(*perf.Grids)
+	x.alter(func(c *sim.Config) {
+		c.Meter = mixMeter{servedMeter{useMeter{x.Seed}}, rationMeter{truth, x.Seed}, tuned.Meter}
+	})
+	return nil
 }
 
 // serve has services run. A job that shares with a service is kept to its part, and a

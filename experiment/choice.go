@@ -1,9 +1,11 @@
 package experiment
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
@@ -67,9 +69,12 @@ func (c Choice) String() string {
 }
 
 // first is the parameter whose value may be written without its name, where the policy is the
-// caller's own and has one; empty: it has none.
+// caller's own and has one, or stands in a log and is a program; empty: it has none.
 func (c Choice) first() string {
 	if c.Own == nil {
+		if c.Policy == foreign.Name {
+			return foreign.NewConfig().First()
+		}
 		return ""
 	}
 	if f, ok := c.Own.New().(interface{ First() string }); ok {
@@ -93,7 +98,26 @@ func (c Choice) Entry() (policy.Entry, error) {
 	if c.Own != nil {
 		return *c.Own, nil
 	}
+	if c.Policy == foreign.Name {
+		return policy.Entry{}, fmt.Errorf("%s: %w", c, ErrUnnamed)
+	}
 	return policy.ByName(c.Policy)
+}
+
+// ErrUnnamed is the error of a program that is named by no command line or configuration.
+var ErrUnnamed = errors.New("a program that decides is started only where a command line names it (norn sim, norn plan, norn up), or the configuration of norn up")
+
+// Patience is how long a decision of the policy may take of its own accord; 0: it does not
+// say. It is 0 for a choice that Make refuses.
+func (c Choice) Patience() time.Duration {
+	_, cfg, err := c.config()
+	if err != nil {
+		return 0
+	}
+	if p, ok := cfg.(interface{ Patience() time.Duration }); ok {
+		return p.Patience()
+	}
+	return 0
 }
 
 // config is the settings of the policy as they are chosen.
@@ -188,7 +212,7 @@ func ParseChoice(text string, own ...policy.Entry) (Choice, error) {
 		c = Own(own[i])
 	}
 	if c.Policy == foreign.Name && c.Own == nil {
-		return c, fmt.Errorf("%s: a program that decides is simulated alone (norn sim, norn plan), and is no policy of a live Norn", text)
+		return c, fmt.Errorf("%s: %w", text, ErrUnnamed)
 	}
 	if !has {
 		return c, nil

@@ -1,11 +1,13 @@
 package experiment
 
 import (
+	"errors"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/experiment/foreign"
 	"github.com/norn-scheduler/norn/policy"
 	"github.com/norn-scheduler/norn/policy/fifo"
@@ -171,13 +173,17 @@ func TestParseChoiceFirst(t *testing.T) {
 			t.Errorf("%s is written as %s, which is read as %q, %v", text, c, again.Settings, err)
 		}
 	}
+	told := ChoiceOf(&eventlog.Header{Policy: "exec", Settings: []Setting{{Name: "command", Value: "./mine"}, {Name: "budget", Value: "2s"}}})
+	if _, err := told.Make(); told.String() != "exec(./mine,budget=2s)" || !errors.Is(err, ErrUnnamed) {
+		t.Errorf("a log of %s is made into a policy: %v", told, err)
+	}
 	for text, resizes := range map[string]bool{"exec(./mine,elastic=true)": true, "exec(./mine)": false} {
 		if c, err := ParseChoice(text, foreign.Entry()); err != nil || c.Resizes() != resizes {
 			t.Errorf("%s: it resizes %v, %v", text, c.Resizes(), err)
 		}
 	}
 	for _, text := range []string{"exec", "exec(./mine)"} {
-		if _, err := ParseChoice(text); err == nil || !strings.Contains(err.Error(), "is simulated alone") {
+		if _, err := ParseChoice(text); !errors.Is(err, ErrUnnamed) {
 			t.Errorf("%s where programs are no policies: %v", text, err)
 		}
 	}

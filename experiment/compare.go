@@ -11,6 +11,17 @@ import (
 // AsWas is the baseline that means what really happened.
 const AsWas = "as-was"
 
+// TellsWaits tells whether any of the jobs that have been read so far says when it ran: whether there is
+// a baseline AsWas.
+func (p *Prepared) TellsWaits() bool {
+	for _, j := range p.told.Slice() {
+		if j.Was.Ended {
+			return true
+		}
+	}
+	return false
+}
+
 // ErrUntold says that there is no baseline AsWas.
 var ErrUntold = errors.New("the trace does not tell when jobs started")
 

@@ -21,7 +21,7 @@ import (
 )
 
 // Folder is where the files of runs go. Each run has a folder of its own in it,
-// with jobs.csv, series.csv, summary.json and the event log; report.html, comparison.json and, where there are
+// with jobs.csv, series.csv, held.csv, summary.json and the event log; report.html, comparison.json and, where there are
 // clusters of several sizes, nodes.csv are about all runs.
 // It is written as a whole: Begin makes PATH.partial, into which everything
 // goes, and Commit puts that in the place of PATH, and of all that an earlier
@@ -44,6 +44,7 @@ const (
 	growthName = "nodes.csv"
 	jobsName   = "jobs.csv"
 	seriesName = "series.csv"
+	heldName   = "held.csv"
 
 	decisionsName = "decisions.csv" // where they were timed
 	summaryName   = "summary.json"
@@ -145,7 +146,7 @@ func ofRun(path string) bool {
 	if err != nil {
 		return false
 	}
-	known := []string{jobsName, seriesName, decisionsName, requestsName, serviceName, summaryName, logName + packed[eventlog.Plain], logName + packed[eventlog.Gzip], logName + packed[eventlog.Zstd]}
+	known := []string{jobsName, seriesName, heldName, decisionsName, requestsName, serviceName, summaryName, logName + packed[eventlog.Plain], logName + packed[eventlog.Gzip], logName + packed[eventlog.Zstd]}
 	for _, e := range entries {
 		if e.IsDir() || !slices.Contains(known, strings.TrimSuffix(e.Name(), fileio.Unfinished)) {
 			return false
@@ -227,7 +228,7 @@ func (f *Folder) Write(name string, s *state.State, r *report.Result, truth func
 		name  string
 		write func(io.Writer) error
 	}{
-		{jobsName, func(w io.Writer) error { return r.WriteJobs(w, s, truth) }}, {seriesName, r.WriteSeries}, {summaryName, r.WriteSummary},
+		{jobsName, func(w io.Writer) error { return r.WriteJobs(w, s, truth) }}, {seriesName, r.WriteSeries}, {heldName, r.WriteHeld}, {summaryName, r.WriteSummary},
 	} {
 		if err := fileio.CreateWhole(filepath.Join(f.Of(name), file.name), file.write); err != nil {
 			return err

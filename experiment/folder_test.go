@@ -74,7 +74,7 @@ func TestFolder(t *testing.T) {
 	if want := filepath.Join(out, "fifo(mode=easy)"); f.Final(easy.String()) != want || f.Final("a/b: c") != filepath.Join(out, "a_b__c") {
 		t.Errorf("%s, %s", f.Final(easy.String()), f.Final("a/b: c"))
 	}
-	if got := names(t, filepath.Dir(out)); got != "out/ out/fifo(mode=easy)/ out/fifo(mode=easy)/events.log.gz out/fifo(mode=easy)/jobs.csv out/fifo(mode=easy)/series.csv out/fifo(mode=easy)/summary.json out/report.html out/srtf/ out/srtf/events.log.gz out/srtf/jobs.csv out/srtf/series.csv out/srtf/summary.json" {
+	if got := names(t, filepath.Dir(out)); got != "out/ out/fifo(mode=easy)/ out/fifo(mode=easy)/events.log.gz out/fifo(mode=easy)/held.csv out/fifo(mode=easy)/jobs.csv out/fifo(mode=easy)/series.csv out/fifo(mode=easy)/summary.json out/report.html out/srtf/ out/srtf/events.log.gz out/srtf/held.csv out/srtf/jobs.csv out/srtf/series.csv out/srtf/summary.json" {
 		t.Errorf("files: %s", got)
 	}
 	log, err := eventlog.Open(f.Final(easy.String()))
@@ -99,7 +99,7 @@ func TestFolder(t *testing.T) {
 	}
 	ran(t, f, easy)
 	f.Keep()
-	if got := names(t, out+".partial"); got != ".lock fifo(mode=easy)/ fifo(mode=easy)/jobs.csv fifo(mode=easy)/series.csv fifo(mode=easy)/summary.json" {
+	if got := names(t, out+".partial"); got != ".lock fifo(mode=easy)/ fifo(mode=easy)/held.csv fifo(mode=easy)/jobs.csv fifo(mode=easy)/series.csv fifo(mode=easy)/summary.json" {
 		t.Errorf("an interrupted run has left %s", got)
 	}
 	if got := names(t, out); !strings.Contains(got, "fifo(mode=easy)/events.log.gz") || !strings.Contains(got, "report.html") {
@@ -115,7 +115,7 @@ func TestFolder(t *testing.T) {
 	if err := f.Commit(); err != nil {
 		t.Fatal(err)
 	}
-	if got := names(t, filepath.Dir(out)); got != "out/ out/srtf/ out/srtf/jobs.csv out/srtf/series.csv out/srtf/summary.json" {
+	if got := names(t, filepath.Dir(out)); got != "out/ out/srtf/ out/srtf/held.csv out/srtf/jobs.csv out/srtf/series.csv out/srtf/summary.json" {
 		t.Errorf("files: %s", got)
 	}
 }
@@ -179,7 +179,7 @@ func TestFolderRefused(t *testing.T) {
 	if info, err := os.Lstat("link"); err != nil || info.Mode()&fs.ModeSymlink == 0 {
 		t.Errorf("the link is gone: %v, %v", info, err)
 	}
-	if got := names(t, filepath.Join(dir, "far")); got != "srtf/ srtf/events.log srtf/jobs.csv srtf/series.csv srtf/summary.json" {
+	if got := names(t, filepath.Join(dir, "far")); got != "srtf/ srtf/events.log srtf/held.csv srtf/jobs.csv srtf/series.csv srtf/summary.json" {
 		t.Errorf("behind the link: %s", got)
 	}
 }

@@ -120,6 +120,23 @@ func (m servedMeter) Measure(l *sim.Look, to *perf.Reading) {
 	to.Add(muxflow.ServiceBandwidth, erring(use[perf.Bandwidth]))
 }
 
+// mixMeter measures of each job what the meters of its kind do.
+type mixMeter struct {
+	served  servedMeter
+	rations rationMeter
+	tuned   *gen.TuningMeter
+}
+
+// Measure implements sim.Meter.
+func (m mixMeter) Measure(l *sim.Look, to *perf.Reading) {
+	if l.Job.Kind == job.FineTuning {
+		m.tuned.Measure(l, to)
+		return
+	}
+	m.served.Measure(l, to)
+	m.rations.Measure(l, to)
+}
+
 // pairMeter measures what useMeter does, and in a stay only to be measured how fast a job is beside
 // reference jobs and they beside it, for half a minute each after one to warm up.
 type pairMeter struct {

@@ -33,8 +33,10 @@ import (
 	"github.com/norn-scheduler/norn/internal/workers"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy"
+	"github.com/norn-scheduler/norn/policy/defrag"
 	"github.com/norn-scheduler/norn/policy/gavel"
 	"github.com/norn-scheduler/norn/policy/need"
+	"github.com/norn-scheduler/norn/policy/sleep"
 	"github.com/norn-scheduler/norn/report"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
@@ -67,6 +69,9 @@ type Experiment struct {
 	// Communication is the part of their time, 0 to 1, during which jobs that mind their bandwidth communicate
 	// where they are linked best (perf.Linked); 0: links make no difference to speeds.
 	Communication float64
+
+	Sleep  sleep.Config   // chooses nodes that sleep; nil: none does
+	Defrag *defrag.Config // moves jobs together for gangs that would wait, under policies that do not share GPUs; nil: nobody does
 
 	// Knowledge of the policies.
 	Beliefs  Beliefs       // whether policies with an estimator of their own use it, where the World has a Meter
@@ -170,10 +175,7 @@ func (x *Experiment) simulate(ctx context.Context, c Choice, jobs trace.Source, 
 	if err := x.checkVariability(site); err != nil {
 		return nil, err
 	}
-	costs := &site.Costs
-	if x.Costs != nil {
-		costs = x.Costs
-	}
+	costs := cmp.Or(x.Costs, &site.Costs)
 	cfg := x.world(c, site, costs, jobs)
 	believe := x.believe(c, &cfg)
 	world := sim.New(cfg)
@@ -203,11 +205,15 @@ func (x *Experiment) simulate(ctx context.Context, c Choice, jobs trace.Source, 
 		o.free = new(freely)
 		sinks = append(sinks, o.free)
 	}
+	sleeper, err := sleeper(x.Sleep)
+	if err != nil {
+		return nil, err
+	}
 	sharing := cmp.Or(x.Sharing, x.Belief.Make(cfg.Sharing, x.Seed))
 	e := engine.New(engine.Config{
 		Cluster: site.Cluster, Tenants: site.Tenants, Policy: p, PolicyName: c.String(),
 		Estimator: estimator, Costs: costs, Speeds: x.speeds(), Sharing: sharing, Transfer: cmp.Or(x.Transfer, cfg.Transfer), Believe: believe, Seed: x.Seed, Sinks: sinks, Each: workers.Pool(0),
-		Variability: cmp.Or(x.BelievedVariability, x.Variability), Linked: perf.NewLinked(x.Communication), Decided: o.timing(x.Timed),
+		Variability: cmp.Or(x.BelievedVariability, x.Variability), Linked: perf.NewLinked(x.Communication), Decided: o.timing(x.Timed), Sleeper: sleeper,
 	}, world)
 	e.Announce()
 	if err = world.Attach(e.State()); err == nil {
@@ -257,9 +263,17 @@ func (x *Experiment) speeds() perf.Typed {
 	return typed
 }
 
+// sleeper chooses nodes that sleep in one run; nil: none does.
+func sleeper(c sleep.Config) (sched.Sleeper, error) {
+	if c == nil {
+		return nil, nil
+	}
+	return c.Sleeper()
+}
+
 // world is how the simulated world of one run behaves.
 func (x *Experiment) world(c Choice, site *clusterspec.Site, costs *perf.Costs, jobs trace.Source) sim.Config {
-	cfg := sim.Config{InPlace: c.Resizes(), Source: jobs, Model: x.Model, Costs: *costs, Seed: x.Seed, Variability: x.Variability, Linked: perf.NewLinked(x.Communication)}
+	cfg := sim.Config{Boot: sim.DefaultBoot, InPlace: c.Resizes(), Source: jobs, Model: x.Model, Costs: *costs, Seed: x.Seed, Variability: x.Variability, Linked: perf.NewLinked(x.Communication)}
 	if cfg.Model == nil {
 		cfg.Model = perf.Analytic{Scaling: 1, Spread: 1}
 	}
@@ -304,6 +318,9 @@ func (x *Experiment) site() (*clusterspec.Site, error) {
 func (x *Experiment) policy(c Choice, site *clusterspec.Site, all *made) (sched.Policy, error) {
 	build := func() (sched.Policy, error) {
 		p, err := c.Make()
+		if err == nil && x.Defrag != nil && !c.Shares() {
+			p = defrag.Wrap(p, *x.Defrag)
+		}
 		if err == nil {
 			all.add(p, x.Messages)
 		}

@@ -142,6 +142,9 @@ type Hints struct {
 
 	Sensitivity string // its class by how much it minds devices that are slower than others of their type (perf.Variability)
 
+	CPUPerGPU unit.Milli // cores for each of its GPUs, below which it is slower in proportion (sampling, loading); 0: it does not mind
+	Latency   float64    // of a service: the most that its latency may be over that alone; 0: it has no target
+
 	CPUTime     time.Duration // run time without GPUs; 0: it needs them
 	CPUEstimate time.Duration // the same as far as its user knows
 	CPUs        unit.Milli    // that it needs instead of GPUs
@@ -163,9 +166,10 @@ const (
 	FineTuning
 	Recommendation
 	Inference
+	Graph // training on a graph, whose batches processors sample
 )
 
-var kindNames = [...]string{"training", "fine-tuning", "recommendation", "inference"}
+var kindNames = [...]string{"training", "fine-tuning", "recommendation", "inference", "graph"}
 
 func (k Kind) String() string { return kindNames[k] }
 

@@ -65,13 +65,14 @@ const (
 	AfterJob    // to be held: it comes after others that have still to end
 	InTurn      // to be held: others of its user, tenant or array have to end first, by the quotas
 	TakenBack   // the owner of node Need takes it back; of the event recall: lender Text wants Need nodes by At
+	Sleeps      // of a change of the power of node Need: it was idle, or it is needed again
 	lastReason
 )
 
 var reasonNames = [lastReason]string{
 	"none", "need-gpus", "need-one-node", "need-whole-nodes", "need-rack", "need-cpu", "need-slots", "need-part", "need-where", "need-within", "too-large", "no-such-node", "no-such-type", "impossible", "over-limit", "refused",
 	"behind", "outranked", "quota", "over-share", "reserved", "not-yet", "on-hold", "occupied", "because",
-	"makes-room", "used-share", "reclaimed", "moved", "resized", "node-lost", "failed", "ended", "user-request", "out-of-memory", "profiled", "cancelling", "after-job", "in-turn", "taken-back",
+	"makes-room", "used-share", "reclaimed", "moved", "resized", "node-lost", "failed", "ended", "user-request", "out-of-memory", "profiled", "cancelling", "after-job", "in-turn", "taken-back", "sleeps",
 }
 
 func (c ReasonCode) String() string {
@@ -231,6 +232,8 @@ func (r Reason) stopSentence(name func(ID) string) string {
 		return "waits until others of its user, tenant or array end"
 	case TakenBack:
 		return "the owner of a node it ran on takes it back"
+	case Sleeps:
+		return "idle nodes sleep until they are needed"
 	}
 	return "no reason is known"
 }

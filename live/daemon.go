@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"log/slog"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/experiment"
+	"github.com/norn-scheduler/norn/experiment/foreign"
 	"github.com/norn-scheduler/norn/internal/workers"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/live/planner"
@@ -111,7 +113,8 @@ type Daemon struct {
 	cfg    Config
 	log    *slog.Logger
 	choice experiment.Choice
-	lacks  []string // what it lives on and the machine cannot give
+	policy sched.Policy // in force; it may be a program that has to be ended
+	lacks  []string     // what it lives on and the machine cannot give
 	eng    *engine.Engine
 	st     *state.State
 	epoch  Epoch
@@ -134,6 +137,8 @@ type Daemon struct {
 	outlook   outlook
 	turning   bool // those who wait for their turn are to be looked at
 
+	programs chan struct{} // see forecast
+
 	ready   atomic.Bool
 	stalled atomic.Pointer[string] // why it can only be asked; nil: it does all
 	started time.Time
@@ -144,7 +149,7 @@ func New(c Config) *Daemon {
 	if c.Folders == nil {
 		c.Folders = func() []string { return nil }
 	}
-	d := &Daemon{cfg: c, log: c.Log, books: books{journal: c.Journal}, choice: c.Policy, byKey: map[string]*Job{}, counts: counts{}, costs: &perf.Costs{}, started: time.Now()}
+	d := &Daemon{cfg: c, log: c.Log, books: books{journal: c.Journal}, choice: c.Policy, byKey: map[string]*Job{}, counts: counts{}, costs: &perf.Costs{}, programs: make(chan struct{}, 1), started: time.Now()}
 	d.recent.Most = c.Recent
 	d.Loop = NewLoop(d.log, Hooks{Durable: d.durable, Settled: func() time.Duration { return d.st.Now }, Mark: d.mark})
 	return d
@@ -245,8 +250,21 @@ func (d *Daemon) Run(ctx context.Context, begin func()) error {
 	return nil
 }
 
-// Close closes the log.
-func (d *Daemon) Close() { d.epoch.Close() }
+// Close closes the log, and ends a policy that is a program.
+func (d *Daemon) Close() {
+	endProgram(d.policy, d.log)
+	d.policy = nil
+	d.epoch.Close()
+}
+
+// endProgram ends a policy that is a program.
+func endProgram(p sched.Policy, log *slog.Logger) {
+	if c, ok := p.(io.Closer); ok {
+		if err := c.Close(); err != nil {
+			log.Warn("the program of a policy", "error", err)
+		}
+	}
+}
 
 // Event implements engine.Sink: every event goes to the log, to the watchers, and
 // into the life of its job.
@@ -313,9 +331,14 @@ func (d *Daemon) newEngine() error {
 	if err != nil {
 		return err
 	}
+	endProgram(d.policy, d.log)
+	d.policy = p
+	if f, ok := p.(*foreign.Policy); ok {
+		f.Stderr = &said{log: d.log}
+	}
 	believe := d.choice.Believe()
 	d.Learning = believe != nil
-	budget := cmp.Or(d.cfg.Budget, usualBudget)
+	budget := cmp.Or(d.cfg.Budget, max(usualBudget, d.choice.Patience()))
 	if d.choice.String() == fallback.String() { // nothing is left to fall back to
 		budget = 0
 	}

@@ -2,6 +2,8 @@ package live
 
 import (
 	"context"
+	"errors"
+	"io"
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
@@ -9,9 +11,11 @@ import (
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/experiment"
+	"github.com/norn-scheduler/norn/experiment/foreign"
 	"github.com/norn-scheduler/norn/internal/workers"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/trace"
@@ -28,11 +32,13 @@ type forecast struct {
 	gains  perf.Transfer
 	speeds perf.Typed
 	now    time.Duration
+
+	programs chan struct{} // is full while a program decides in a forecast
 }
 
 // forecast copies the present state.
 func (d explainer) forecast() *forecast {
-	f := &forecast{choice: d.choice, costs: *d.costs, gains: d.cfg.Transfer, speeds: d.cfg.Speeds, now: max(d.Loop.Now(), d.st.Now)}
+	f := &forecast{choice: d.choice, costs: *d.costs, gains: d.cfg.Transfer, speeds: d.cfg.Speeds, now: max(d.Loop.Now(), d.st.Now), programs: d.programs}
 	f.header.Describe(d.st.Cluster, d.st.Tenants)
 	f.header.Begins, f.header.Usage = f.now, Usage(d.st, d.st.Tenants)
 	f.events = Inventory(d.st.Cluster, d.st.Now)
@@ -87,10 +93,11 @@ func (f *forecast) play(ctx context.Context, begun func(key string, at time.Dura
 		}
 	}
 	s.Now = f.now
-	p, err := f.choice.Make()
+	p, end, err := f.policy(ctx)
 	if err != nil {
 		return false, err
 	}
+	defer end()
 	world := sim.New(sim.Config{Source: trace.FromMemory(nil), Model: f.speeds, Costs: f.costs})
 	e := engine.New(engine.Config{Cluster: c, Tenants: tenants, Policy: p, PolicyName: f.choice.Policy, Costs: &f.costs, Speeds: f.speeds, Sharing: belief(), Transfer: f.gains, Believe: f.choice.Believe(), Exclusive: !f.choice.Shares(), Seed: 1, Sinks: []engine.Sink{seen}, Each: workers.Pool(0)}, world)
 	e.Resume(s)
@@ -99,7 +106,15 @@ func (f *forecast) play(ctx context.Context, begun func(key string, at time.Dura
 	}
 	world.Resume(func(r *job.Record) time.Duration { return left(r, f.now) })
 	for range maxInstants {
-		if len(seen.waits) == 0 || e.Step() != nil { // the end, or a policy that sees no end
+		if len(seen.waits) == 0 {
+			return true, nil
+		}
+		switch err := e.Step(); {
+		case err != nil && ctx.Err() != nil:
+			return false, ctx.Err()
+		case err != nil && f.choice.Policy == foreign.Name && errors.As(err, new(*engine.PolicyError)):
+			return false, api.Refuse(api.Unavailable, "the program that decides failed in a forecast: %v", err)
+		case err != nil: // the end, or a policy that sees no end
 			return true, nil
 		}
 		if !more() {
@@ -110,6 +125,31 @@ func (f *forecast) play(ctx context.Context, begun func(key string, at time.Dura
 		}
 	}
 	return false, nil
+}
+
+// policy makes the policy of a forecast, and what ends it. A program has a process for the
+// forecast alone, one at a time, which ends with the context at the latest: whoever asks for
+// forecasts starts no more than that.
+func (f *forecast) policy(ctx context.Context) (p sched.Policy, end func(), err error) {
+	if p, err = f.choice.Make(); err != nil {
+		return nil, nil, err
+	}
+	program, ok := p.(*foreign.Policy)
+	if !ok {
+		return p, func() {}, nil
+	}
+	select {
+	case f.programs <- struct{}{}:
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
+	program.Stderr = io.Discard // it has said that when it decided
+	stop := context.AfterFunc(ctx, func() { _ = program.Close() })
+	return p, func() {
+		stop()
+		_ = program.Close()
+		<-f.programs
+	}, nil
 }
 
 // start is when a job starts, ok is false when that cannot be told: what goes ahead of it

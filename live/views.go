@@ -309,6 +309,11 @@ func (d explainer) trouble() []string {
 	if d.mistake != "" {
 		out = append(out, d.mistake)
 	}
+	if p, ok := d.policy.(interface{ Remarks() []string }); ok {
+		for _, text := range p.Remarks() {
+			out = append(out, fmt.Sprintf("policy %s: %s", d.choice, text))
+		}
+	}
 	if n := len(d.findings); n > 0 {
 		f := &d.findings[0]
 		out = append(out, fmt.Sprintf("%s wrong with what norn keeps when it started, first with %s: %s; norn fsck lists all", things(n), cmp.Or(f.File, "job "+f.Job), f.Text))

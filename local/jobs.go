@@ -3,6 +3,7 @@ package local
 import (
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -93,7 +94,8 @@ func hints(spec *api.JobSpec) *job.Hints {
 	h := job.Hints{
 		GPUUse: spec.Use.GPU, MemoryUse: spec.Use.Memory, HostUse: spec.Use.Host, CPUUse: spec.Use.CPU,
 		CPUTime: spec.CPUEst.Duration(), CPUEstimate: spec.CPUEst.Duration(), QoS: spec.QoS, Plan: spec.Plan,
-		Stages: [3]time.Duration{spec.Stages.Load.Duration(), spec.Stages.GPU.Duration(), spec.Stages.Network.Duration()},
+		CPUPerGPU: unit.Milli(math.Round(spec.PerGPU * 1000)),
+		Stages:    [3]time.Duration{spec.Stages.Load.Duration(), spec.Stages.GPU.Duration(), spec.Stages.Network.Duration()},
 	}
 	if spec.Shape != "" {
 		h.Shape, _ = job.ParseShape(spec.Shape) // checked by complete
@@ -217,7 +219,7 @@ func (d intake) complete(spec *api.JobSpec) error {
 		return bad("the working directory %q must be an absolute path", spec.Dir)
 	case strings.ContainsRune(spec.Dir, 0):
 		return bad("the working directory contains a zero byte")
-	case spec.CPUs < 0 || spec.Memory < 0 || spec.GPUMem < 0 || spec.Estimate < 0 || spec.CPUEst < 0 || spec.Limit < 0 || spec.Retry.Backoff < 0 || spec.Stop.Grace < 0:
+	case spec.CPUs < 0 || !(spec.PerGPU >= 0 && spec.PerGPU <= 1e6) || spec.Memory < 0 || spec.GPUMem < 0 || spec.Estimate < 0 || spec.CPUEst < 0 || spec.Limit < 0 || spec.Retry.Backoff < 0 || spec.Stop.Grace < 0:
 		return bad("a size or a time is negative")
 	case !isPart(spec.Use.GPU, spec.Use.Memory, spec.Use.Host, spec.Use.CPU):
 		return bad("the use of a job is a part of the whole: write 0 to 1")

@@ -19,6 +19,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/experiment"
+	"github.com/norn-scheduler/norn/experiment/foreign"
 	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/live/planner"
 	"github.com/norn-scheduler/norn/local"
@@ -40,6 +41,8 @@ func TestMain(m *testing.M) {
 			os.Exit(daemonMain(os.Args[2]))
 		case "job":
 			os.Exit(jobMain(os.Args[2]))
+		case "decide":
+			os.Exit(deciderMain(os.Args[2], os.Args[3]))
 		case "act":
 			os.Exit(actorMain(os.Args[2]))
 		}
@@ -63,7 +66,7 @@ type setup struct {
 
 // options are those of a daemon with slots.
 func (s *setup) options() (local.Options, error) {
-	choice, err := experiment.ParseChoice(s.Policy)
+	choice, err := experiment.ParseChoice(s.Policy, foreign.Live())
 	if err != nil {
 		return local.Options{}, err
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/live"
@@ -47,10 +48,25 @@ func (d gauges) paceOn(r *job.Record, a *cluster.Alloc) float64 {
 
 // speeds is the belief about the speeds of jobs.
 func (d *Daemon) speeds() perf.Typed {
-	if d.opt.Speeds != nil {
-		return d.opt.Speeds
+	of := d.opt.Speeds
+	if of == nil {
+		of = perf.Analytic{Scaling: 1, Spread: 1}
 	}
-	return perf.Analytic{Scaling: 1, Spread: 1}
+	return &perf.Grids{Of: of, Share: d.opt.Machine.share()}
+}
+
+// share is what the machine has of cores and memory for each of its GPUs.
+func (m *Machine) share() perf.Ration {
+	gpus := 0
+	for _, g := range m.Node.GPUs {
+		if !m.Types[g.Type].Host {
+			gpus += g.Count
+		}
+	}
+	if gpus == 0 {
+		return perf.Ration{}
+	}
+	return perf.Ration{CPU: m.Node.CPU / unit.Milli(gpus), Memory: m.Node.Memory / unit.Bytes(gpus)}
 }
 
 // onHost tells whether an Alloc is parts of the processors.

@@ -157,12 +157,25 @@ func FairShare() Ration { return Ration{3 * unit.One, gib(62.5)} }
 
 func gib(v float64) unit.Bytes { return unit.Bytes(v * float64(unit.GiB)) }
 
-// Grid implements Sensitive.
+// Grid implements Sensitive. A job that tells the cores that it needs for each of its GPUs has the
+// grid of that (Needing); another one that of its model.
 func (m *Grids) Grid(j *job.Job) *Grid {
+	if j.Hints != nil && j.Hints.CPUPerGPU > 0 {
+		return Needing(j.Hints.CPUPerGPU)
+	}
 	if g, ok := m.Models[j.Model]; ok || j.Model == "" {
 		return g
 	}
 	return m.Models[strings.ToLower(j.Model)]
+}
+
+// Needing is the grid of a job whose batches are made by processors beside its GPUs, as the
+// sampling of graphs is: with so many cores for each GPU both keep pace, and with fewer it is
+// slower in proportion. Memory is worth nothing to it.
+//
+// Source: ByteGNN (VLDB 2022) has the two phases; that the rate is the least of both is ours.
+func Needing(cores unit.Milli) *Grid {
+	return &Grid{CPUs: []unit.Milli{cores}, Memory: []unit.Bytes{1}, Rates: [][]float64{{1}}}
 }
 
 // On implements Typed, for jobs that have their share of cores and memory.

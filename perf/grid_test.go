@@ -299,3 +299,22 @@ func TestMeasuredGridsAgainstSource(t *testing.T) {
 		t.Errorf("%d figures", seen)
 	}
 }
+
+// A job that tells the cores that it needs for each GPU keeps pace with its GPUs from there on. With
+// fewer it is slower in proportion. This is example 5 of section 5 of the specification of ByteGNN:
+// 4 cores for each of two GPUs, which take 4 batches a second.
+func TestNeeding(t *testing.T) {
+	j := &job.Job{Model: "resnet18", Hints: &job.Hints{CPUPerGPU: 4 * unit.One}}
+	g := (&Grids{Models: MeasuredGrids()}).Grid(j)
+	for _, c := range []struct {
+		cores unit.Milli // for both GPUs
+		want  float64    // batches a second
+	}{{6 * unit.One, 3}, {8 * unit.One, 4}, {12 * unit.One, 4}, {1 * unit.One, 0.5}} {
+		if got := 4 * g.Rate(Ration{CPU: c.cores / 2, Memory: unit.GiB}); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%v cores: %v batches a second, want %v", c.cores, got, c.want)
+		}
+	}
+	if best := g.Best(); best.CPU != 4*unit.One || g.Check() != nil {
+		t.Errorf("it wants %v, %v", best, g.Check())
+	}
+}

@@ -25,21 +25,27 @@ func MindsBandwidth(j *job.Job) bool {
 }
 
 // Linked is how far jobs that mind their bandwidth (MindsBandwidth) are slower on GPUs that are
-// not linked best. On the best set of so many GPUs of its node, such a job communicates during a part
+// not linked best. Where so many GPUs are linked best, such a job communicates during a part
 // s of its time. With the bandwidth B there and b where it runs,
 //
-//	speed factor = 1 / (1 - s + s x B/b)
+//	speed factor = 1 / (1 - s + s x B/b + l)
 //
-// B and b are the effective bandwidths that fabric.Graph predicts for the pattern that the job tells, or
-// a ring, but at least the speed of the slowest link between two of the GPUs. Jobs on one GPU or on
-// several nodes, and those on nodes whose links are not known or all equal, are not affected. The nil
-// Linked has links make no difference. It keeps what it has found of nodes, so that each run needs
+// In a node, B and b are the effective bandwidths that fabric.Graph predicts for the pattern that the job tells, or
+// a ring, but at least the speed of the slowest link between two of the GPUs. For a job on several nodes b is the
+// least of those of its parts and of its flows between nodes (Network), which it shares with other jobs. B is that
+// in one node, where it fits into one whose links are known. Else B is that of all adapters of a node. l is the latency of the messages of an iteration that follow one on the other, over the time
+// of an iteration that the job tells (job.Hints); it is 0 where it tells none, and in a node.
+//
+// Jobs on one GPU, and those on nodes whose links are not known or all equal, or on several whose adapters are not
+// known, are not affected. The nil
+// Linked has links make no difference. It keeps what it has found of nodes and who sends, so that each run needs
 // one of its own.
 //
-// Source of the bandwidths: MAPA (SC 2021). That computation takes as long everywhere is assumed.
+// Source of the bandwidths in a node: MAPA (SC 2021). That computation takes as long everywhere is assumed.
 type Linked struct {
 	share  float64
 	graphs fabric.Graphs
+	net    *Network
 }
 
 // NewLinked is the Linked for a part of the time, 0 to 1; nil where it is 0.
@@ -47,24 +53,40 @@ func NewLinked(share float64) *Linked {
 	if share == 0 {
 		return nil
 	}
-	return &Linked{share: share}
+	return &Linked{share: share, net: NewNetwork()}
 }
 
-// Factor is by what the speed of a job on its allocation is multiplied, at most 1.
+// Enter notes that a job runs on an allocation, instead of that of before. Those that do not mind
+// their bandwidth, and those on one node, send nothing.
+func (l *Linked) Enter(j *job.Job, c *cluster.Cluster, a *cluster.Alloc) {
+	if l != nil && MindsBandwidth(j) {
+		l.net.Enter(j, c, a)
+	}
+}
+
+// Leave notes that a job does not run any more.
+func (l *Linked) Leave(id job.ID) {
+	if l != nil {
+		l.net.Leave(id)
+	}
+}
+
+// Unsettled tells whether jobs may have become faster or slower that did not change themselves.
+func (l *Linked) Unsettled() bool { return l != nil && l.net.Stale() }
+
+// Changed takes the jobs whose bandwidth between nodes has changed since it was last asked.
+func (l *Linked) Changed(to []job.ID) []job.ID {
+	if l == nil {
+		return to
+	}
+	return l.net.Changed(to)
+}
+
+// Factor is by what the speed of a job on its allocation is multiplied, at most 1. On several nodes it is
+// that of the allocation with which the job was last entered.
 func (l *Linked) Factor(j *job.Job, c *cluster.Cluster, a *cluster.Alloc) float64 {
-	if l == nil || len(a.Shares) < 2 || a.Nodes() != 1 || !MindsBandwidth(j) {
+	if l == nil || len(a.Shares) < 2 || !MindsBandwidth(j) {
 		return 1
-	}
-	node := a.Pieces[0].Node
-	links := c.Node(node).Links
-	g := l.graphs.Of(links)
-	if g == nil || g.Uniform() {
-		return 1
-	}
-	first, _ := c.DeviceRange(node)
-	var set fabric.Set
-	for _, s := range a.Shares {
-		set |= 1 << (s.Device - first)
 	}
 	pattern := fabric.Ring
 	if j.Hints != nil {
@@ -72,7 +94,66 @@ func (l *Linked) Factor(j *job.Job, c *cluster.Cluster, a *cluster.Alloc) float6
 			pattern = p
 		}
 	}
-	has, _ := g.Worth(pattern, set)
+	if a.Nodes() > 1 {
+		return l.spread(j, c, a, pattern)
+	}
+	g := l.graphs.Of(c.Node(a.Pieces[0].Node).Links)
+	if g == nil || g.Uniform() {
+		return 1
+	}
+	set := setOf(c, a.Pieces[0].Node, a.Shares)
+	return 1 / (1 - l.share + l.share*max(1, bestOf(g, pattern, set.Len())/worthOf(g, pattern, set)))
+}
+
+// setOf is devices of a node, of which it has at most fabric.MaxDevices.
+func setOf(c *cluster.Cluster, node cluster.NodeID, shares []cluster.Share) (set fabric.Set) {
+	first, _ := c.DeviceRange(node)
+	for _, s := range shares {
+		set |= 1 << (s.Device - first)
+	}
+	return set
+}
+
+// worthOf is the bandwidth of a set of two devices or more, in GB/s.
+func worthOf(g *fabric.Graph, p fabric.Pattern, set fabric.Set) float64 {
 	least := g.Slowest(set)
-	return 1 / (1 - l.share + l.share*max(1, max(g.Best(pattern, set.Len()), least)/max(has, least)))
+	if g.Uniform() {
+		return least
+	}
+	has, _ := g.Worth(p, set)
+	return max(has, least)
+}
+
+// bestOf is the bandwidth of the best set of so many devices.
+func bestOf(g *fabric.Graph, p fabric.Pattern, n int) float64 {
+	if g.Uniform() {
+		return g.Slowest(3)
+	}
+	return g.Best(p, n)
+}
+
+// spread is the factor of a job on several nodes.
+func (l *Linked) spread(j *job.Job, c *cluster.Cluster, a *cluster.Alloc, p fabric.Pattern) float64 {
+	has, ok := l.net.Rate(j.ID)
+	if !ok {
+		return 1
+	}
+	node := a.Pieces[0].Node
+	best := c.Node(node).NICs.Total()
+	if _, devices := c.DeviceRange(node); len(a.Shares) <= devices {
+		if g := l.graphs.Of(c.Node(node).Links); g != nil {
+			best = max(best, bestOf(g, p, len(a.Shares)))
+		}
+	} else if ExchangeOf(j) == StarExchange {
+		best /= float64(max(1, (len(a.Shares)+devices-1)/devices-1))
+	}
+	from := 0
+	for _, piece := range a.Pieces {
+		shares := a.Shares[from : from+int(piece.Shares)]
+		from += int(piece.Shares)
+		if g := l.graphs.Of(c.Node(piece.Node).Links); g != nil && len(shares) > 1 {
+			has = min(has, worthOf(g, fabric.Chain, setOf(c, piece.Node, shares)))
+		}
+	}
+	return 1 / (1 - l.share + l.share*max(1, best/has) + l.net.latency(j))
 }

@@ -10,8 +10,10 @@ import (
 	"github.com/norn-scheduler/norn/policy/afs"
 	"github.com/norn-scheduler/norn/policy/allox"
 	"github.com/norn-scheduler/norn/policy/antman"
+	"github.com/norn-scheduler/norn/policy/asrpt"
 	"github.com/norn-scheduler/norn/policy/astraea"
 	"github.com/norn-scheduler/norn/policy/bsbf"
+	"github.com/norn-scheduler/norn/policy/bytegnn"
 	"github.com/norn-scheduler/norn/policy/chronus"
 	"github.com/norn-scheduler/norn/policy/drf"
 	"github.com/norn-scheduler/norn/policy/easyscale"
@@ -22,6 +24,7 @@ import (
 	"github.com/norn-scheduler/norn/policy/freetrain"
 	"github.com/norn-scheduler/norn/policy/gandiva"
 	"github.com/norn-scheduler/norn/policy/gandivafair"
+	"github.com/norn-scheduler/norn/policy/gas"
 	"github.com/norn-scheduler/norn/policy/gavel"
 	"github.com/norn-scheduler/norn/policy/gimbal"
 	"github.com/norn-scheduler/norn/policy/helios"
@@ -116,6 +119,7 @@ func Table() []Entry {
 		{"philly", "fair share between virtual clusters with borrowing and reclaim, locality relaxed with waiting", "Jeon et al., ATC 2019", func() Config { return philly.NewConfig() }, Preempts, philly.NewNote},
 		{"pai", "shortest first by the means of groups, skipping, fractional GPUs, high-end GPUs kept for heavy jobs", "Weng et al., NSDI 2022", func() Config { return pai.NewConfig() }, 0, pai.NewNote},
 		{"qssf", "quasi-shortest service first: run times predicted from history, no preemption", "Helios: Hu et al., SC 2021", func() Config { return helios.NewConfig() }, 0, helios.NewNote},
+		{"a-srpt", "gangs in the order in which they would be done on one machine as fast as all GPUs, the shortest first; no preemption; those that mind it wait a little for few nodes", "Wang et al., INFOCOM 2025; in part a reasoned design", func() Config { return asrpt.NewConfig() }, 0, asrpt.NewNote},
 		{"hived", "guarantees as cells of GPUs that are close together, bound when they are needed; the rest lent to opportunistic jobs; first in, first out", "Zhao et al., OSDI 2020", func() Config { return hived.NewConfig() }, Preempts, hived.NewNote},
 		{"drf", "dominant resource fairness between tenants, down the tenant tree, with guarantees and limits", "Ghodsi et al., NSDI 2011", func() Config { return drf.NewConfig() }, 0, nil},
 		{"maxmin", "weighted max-min share of GPUs between tenants with guarantee, borrowing and reclaim", "water-filling; YARN fair scheduler, Kueue, KAI", func() Config { return maxmin.NewConfig() }, Preempts, nil},
@@ -135,6 +139,7 @@ func Table() []Entry {
 		{"pollux", "elastic jobs that choose their batch sizes, for the best goodput, by a genetic algorithm in rounds", "Qiao et al., OSDI 2021", func() Config { return pollux.NewConfig() }, Preempts | Resizes, pollux.NewNote},
 		{"sia", "a GPU type, a number of GPUs and a batch for each job, for the best goodput, by an exact integer program in rounds", "Jayaram Subramanya et al., SOSP 2023", func() Config { return sia.NewConfig() }, Preempts | Resizes, sia.NewNote},
 		{"easyscale", "jobs whose workers take turns on fewer GPUs, of any types, grow into idle ones by the largest gain in speed for each GPU", "Li et al., SC 2023", func() Config { return easyscale.NewConfig() }, Resizes, easyscale.NewNote},
+		{"gas", "how many GPUs a job starts with, by predicted time and energy: many while GPUs are idle, few while jobs queue", "Chen et al., SmartWorld 2022; a reasoned design by its abstract", func() Config { return gas.NewConfig() }, 0, nil},
 		{"elasticflow", "deadlines of elastic jobs: admission by schedules that keep all promises, spare GPUs where they save most of GPU time", "Gu et al., ASPLOS 2023", func() Config { return elasticflow.NewConfig() }, Preempts | Resizes, elasticflow.NewNote},
 		{"chronus", "deadlines of gangs: admission by leases that keep all promises, the rest to the shortest remaining service", "Gao et al., SoCC 2021", func() Config { return chronus.NewConfig() }, Preempts, chronus.NewNote},
 		{"edf", "earliest deadline first, elastic jobs on as many GPUs as make them faster", "classic; as in ElasticFlow (ASPLOS 2023)", func() Config { return elasticflow.NewEDF() }, Preempts | Resizes, nil},
@@ -152,6 +157,7 @@ func Table() []Entry {
 		{"bsbf", "shortest first, nobody preempted; jobs share GPUs in pairs where both then end sooner", "SJF-BSBF, arXiv 2407.13088, 2024", func() Config { return bsbf.NewConfig() }, Shares, bsbf.NewNote},
 		{"lucid", "new jobs are measured for a short time, the others go by GPU time predicted from history, and pairs that hardly disturb each other share", "Hu et al., ASPLOS 2023", func() Config { return lucid.NewConfig() }, Shares, lucid.NewNote},
 		{"synergy", "cores and memory divided by what they do for each job, none below its proportional speed, under any order of jobs, in rounds", "Mohan et al., OSDI 2022", func() Config { return synergy.NewConfig() }, Preempts, synergy.NewNote},
+		{"bytegnn", "first in, first out; the cores of each node to the jobs whose GPUs they keep busiest, changed in place: for training on graphs, whose batches processors sample", "ByteGNN, VLDB 2022, carried over to clusters", func() Config { return bytegnn.NewConfig() }, 0, nil},
 		{"iadeep", "jobs of one GPU share GPUs where they are predicted to disturb each other least, learnt as they run, and their batches are tuned to disturb less", "Geng et al., SC 2023", func() Config { return iadeep.NewConfig() }, Shares, iadeep.NewNote},
 		{"gimbal", "gangs of any sizes packed two on a GPU, how much of it each worker may use calibrated for completion times, fairness, makespan or deadlines", "Gimbal, TACO 2025; from its abstract", func() Config { return gimbal.NewConfig() }, Preempts | Shares, gimbal.NewNote},
 		{"pal", "gangs on GPUs of one type of which some are slower: by how slow their slowest GPU is and what it costs to be on several nodes, in rounds", "PAL, SC 2024", func() Config { return pal.NewConfig() }, 0, nil},

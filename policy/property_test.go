@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/norn-scheduler/norn/policy"
+	"github.com/norn-scheduler/norn/policy/defrag"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim/simtest"
 )
@@ -52,6 +53,8 @@ func TestProperties(t *testing.T) {
 			{"order": "las", "round": "10s", "penalty": "1.5"}, {"order": "srtf", "round": "15s", "place": "pm-first", "fill": "false"},
 			{"place": "packed", "sticky": "true", "order": "las", "round": "20s"}, {"place": "random", "round": "30s"},
 		},
+		"a-srpt":   {{"release": "at-once"}, {"predict": "learnt", "refresh": "20s", "trees": "3", "leaf": "1", "skip": "true"}, {"theta": "1", "tau": "0.5"}},
+		"bytegnn":  {{"goal": "even", "place": "consolidated"}, {"least": "0"}},
 		"mapa":     {{"rule": "greedy", "sensitive": "all", "skip": "true"}, {"rule": "topo-aware", "group": "2", "place": "consolidated"}, {"sensitive": "none", "pattern": "clique", "place": "worst-fit"}},
 		"philly":   {{"reclaim-at": "0", "acquire": "5s", "backoff": "5s", "attempts": "1"}, {"lend": "false", "locality": "rack"}, {"relax-to": "server", "reclaim-at": "0.5"}},
 		"slurm":    {{"preempt": "partition", "partitions": "a:1:3,b:5:2", "partition": "100", "fair": "50", "age": "5", "period": "5s"}, {"preempt": "partition", "partitions": "b:1:2", "exempt": "15s", "mode": "strict"}},
@@ -86,13 +89,15 @@ func TestProperties(t *testing.T) {
 		"apart":    {Where: true, Types: true, Parts: true, Costs: true, Failures: true, Operated: true},
 		"linked":   {Linked: true, Parts: true, Costs: true, Failures: true, Operated: true},
 		"both":     {Types: true, Failures: true, Operated: true},
+		"asleep":   {Types: true, Sleeps: true, Costs: true, Failures: true, Operated: true},
+		"moves":    {Costs: true, Failures: true, Operated: true},
 		"still":    {Types: true, Still: true, Costs: true, Operated: true},
 	}
 	// starving are those that choose devices by themselves and do not look at counted
 	// resources: a job may wait for ever for a place on a node that is short of them.
 	starving := map[string]bool{"allox": true, "gandiva": true, "pollux": true, "rmixer": true, "synergy": true, "iadeep": true, "fgd": true}
 	// mechanics are shapes that try the ledger and the plan rather than settings of a policy.
-	mechanics := map[string]bool{"slots": true, "others": true, "where": true, "apart": true}
+	mechanics := map[string]bool{"slots": true, "others": true, "where": true, "apart": true, "asleep": true}
 	fewDraws(t)
 	for _, e := range policy.Table() {
 		for i, set := range append([]map[string]string{nil}, settings[e.Name]...) {
@@ -105,8 +110,12 @@ func TestProperties(t *testing.T) {
 				}
 				return c.Policy()
 			}
+			moving := func() (sched.Policy, error) { return moves(build()) }
 			for name, shape := range shapes {
 				if shape.Slots && starving[e.Name] || i > 0 && mechanics[name] || name == "sliced" && !e.Acts.Has(policy.Resizes) || shape.Linked && e.Name != "mapa" {
+					continue
+				}
+				if name == "moves" && (e.Acts.Has(policy.Shares) || set["packed"] == "true" || i > 0 && set["place"] == "") {
 					continue
 				}
 				if shape.Others && (e.Name == "shockwave" || e.Name == "pop" || e.Name == "gavel") { // docs/limits.md
@@ -114,11 +123,15 @@ func TestProperties(t *testing.T) {
 				}
 				shape.Resizes = shape.Lent && outlive[e.Name]
 				shape.Shared = e.Acts.Has(policy.Shares) || set["packed"] == "true"
-				shape.Busy = busy[e.Name] && set["idle"] == "" && set["block"] == "" && !shape.Tenants && !shape.Parts
+				shape.Busy = busy[e.Name] && set["idle"] == "" && set["block"] == "" && !shape.Tenants && !shape.Parts && !shape.Sleeps
 				t.Run(e.Name+string(rune('0'+i))+"/"+name, func(t *testing.T) {
 					t.Parallel()
 					if shape.Pools {
 						simtest.Properties(t, shape, func() (sched.Policy, error) { return policy.Partitioned(build), nil })
+						return
+					}
+					if name == "moves" {
+						simtest.Properties(t, shape, moving)
 						return
 					}
 					simtest.Properties(t, shape, build)
@@ -126,6 +139,14 @@ func TestProperties(t *testing.T) {
 			}
 		}
 	}
+}
+
+// moves puts defragmentation around a policy, which moves jobs at any price.
+func moves(p sched.Policy, err error) (sched.Policy, error) {
+	if err != nil {
+		return nil, err
+	}
+	return defrag.Wrap(p, defrag.Config{Margin: 0.01, Most: 4}), nil
 }
 
 // fewDraws has a property tried on 25 random worlds, unless the command line or RAPID_CHECKS

@@ -35,6 +35,12 @@ var causeNames = [causes]struct{ field, words string }{
 	{"held", "on hold"}, {"never", "can never run"}, {"other", "other"},
 }
 
+// causeColours are the names of colours of causes in package palette, on the page and in figures.
+var causeColours = [causes]string{"c0", "c3", "c5", "c1", "c4", "c2", "c7", "c9", "s7", "k2"}
+
+// Colour is the name of the colour of the cause in package palette.
+func (c Cause) Colour() string { return causeColours[c] }
+
 // String is the cause in words.
 func (c Cause) String() string { return causeNames[c].words }
 
@@ -63,6 +69,15 @@ func causeOf(code job.ReasonCode) Cause {
 	}
 	return Elsewise
 }
+
+// causeOfMode is the cause of each mode in which a job has no devices.
+var causeOfMode = func() (of [modes]Cause) {
+	for m := waiting; m < assigned; m++ {
+		of[m] = causeOf(job.ReasonCode(m - waiting))
+	}
+	of[assigned] = Handover
+	return of
+}()
 
 // Causes is time without devices by cause, in job-hours.
 type Causes [causes]float64
@@ -170,5 +185,6 @@ var reasonMeanings = map[string]string{
 	"after-job":        "It comes after jobs that have still to end.",
 	"in-turn":          "Others of its user, tenant or array have to end first.",
 	"taken-back":       "The owner of a node takes it back.",
+	"sleeps":           "The node was idle and sleeps, or it wakes up because it is needed.",
 	"handover":         "Its GPUs are promised, and another job is still leaving them.",
 }

@@ -52,20 +52,24 @@ type Collector struct {
 	waits  [][modes]tally // by tenant
 	sizes  [sizes][modes]tally
 	queue  int        // jobs that wait
+	lacked stints     // jobs without devices, by cause
 	demand unit.Milli // asked for by active jobs
 	ahead  unit.Milli // held by jobs that were only assigned their devices
 	behind unit.Milli // held by jobs that are leaving theirs
 	supply supply
 	loans  loans
+	energy energy
 	flow   flow
 
 	falls falls
+	late  latencies
 
 	first, arrival, end moment // the first and the last submission, the last end
 
 	series  *series
 	shares  *shares
 	waiters *waiters
+	holders [sizes]unit.Milli // devices of jobs of each size
 	details details
 	allocs  *allocations
 }
@@ -102,7 +106,7 @@ func NewCollector(opt Options) *Collector {
 	if opt.MaxIntervals <= 0 {
 		opt.MaxIntervals = DefaultIntervals
 	}
-	c := &Collector{opt: opt}
+	c := &Collector{opt: opt, late: latencies{}}
 	if opt.Series {
 		c.series, c.shares, c.waiters = newSeries(), newShares(), newWaiters()
 	}
@@ -124,6 +128,8 @@ func (c *Collector) Event(ev *eventlog.Event, s *state.State) {
 	}
 	c.advance(s.Now)
 	c.loans.event(ev, s)
+	c.energy.event(ev, s)
+	c.late.event(ev, s)
 	if !c.joined {
 		c.join(ev, s)
 		return
@@ -199,7 +205,7 @@ func (c *Collector) follow(id job.ID, ev *eventlog.Event, s *state.State) {
 		c.end = c.flow.moment()
 	}
 	if c.series != nil {
-		c.detail(r, was, is, ev.Kind, s)
+		c.detail(r, t, was, ev.Kind, s)
 		c.series.set(c.level())
 		c.shares.follow(r, c.demand-demand, c.behind-c.ahead-leaving, s)
 	}
@@ -259,6 +265,7 @@ func (c *Collector) leave(t *track, m mode, r *job.Record) {
 	default:
 		c.queue--
 	}
+	c.lacked[causeOfMode[m]]--
 	c.waits[r.Tenant][m].leave(c.flow.micros)
 	c.sizes[t.size][m].leave(c.flow.micros)
 }
@@ -285,6 +292,7 @@ func (c *Collector) enter(t *track, m mode, r *job.Record) {
 	default:
 		c.queue++
 	}
+	c.lacked[causeOfMode[m]]++
 	c.waits[r.Tenant][m].enter(c.flow.micros)
 	c.sizes[t.size][m].enter(c.flow.micros)
 }
@@ -344,7 +352,7 @@ func (f *flow) advance(now time.Duration) {
 	f.allocatedTime += float64(f.allocated) * dt
 	f.supplyTime += float64(f.supply) * dt
 	f.load += f.ratio * dt
-	f.now, f.micros = now, int64(now/time.Microsecond)
+	f.now, f.micros = now, micros(now)
 }
 
 // weigh sets the load. While no device is there, the last load stands.
@@ -367,7 +375,9 @@ func (c *Collector) advance(now time.Duration) {
 	if now == c.flow.now {
 		return
 	}
-	if !c.joined {
+	if c.joined {
+		c.energy.advance(now - c.flow.now)
+	} else {
 		c.flow.now = now // time counts from the first event on
 	}
 	if c.series != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 const jobsHeader = "job,tenant,gpus,submit_s,first_start_s,end_s,jct_s,wait_s,run_s,preemptions,migrations,state," +
-	"user,name,model,true_s,type,rho,lost_gpu_s,first_reason\n"
+	"user,name,model,true_s,type,rho,lost_gpu_s,first_reason,kind,latency_kept\n"
 
 // WriteJobs writes one CSV line for each job of a run, in order of submission. The state must
 // be the one that the result is of.
@@ -40,7 +40,7 @@ func (r *Result) WriteJobs(w io.Writer, s *state.State, truth func(job.ID) *trac
 		if line = appendNames(line, s.Record(id).Job); truth != nil {
 			line = unit.AppendSeconds(line, truth(id).Total())
 		}
-		line = append(d.append(append(line, ','), s, s.Record(id)), '\n')
+		line = r.appendKind(d.append(append(line, ','), s, s.Record(id)), s, id)
 		if _, err := out.Write(line); err != nil {
 			return err
 		}
@@ -54,6 +54,16 @@ func appendNames(b []byte, j *job.Job) []byte {
 		b = append(appendField(b, text), ',')
 	}
 	return b
+}
+
+// appendKind writes the kind of a job and the part of its time within its target, and ends the line.
+func (r *Result) appendKind(b []byte, s *state.State, id job.ID) []byte {
+	of := s.Record(id)
+	b = append(append(append(b, ','), of.Job.Kind.String()...), ',')
+	if kept, life, known := r.late.share(of, s.Now); known {
+		b = strconv.AppendFloat(b, rounded(kept.Seconds()/life.Seconds(), 1e6), 'f', -1, 64)
+	}
+	return append(b, '\n')
 }
 
 // append writes the GPU types, rho, the GPU time lost, and why the job first waited.

@@ -20,6 +20,8 @@ type Meta struct {
 	Estimates  string // what the policies knew of run times
 	Conditions string // where the world differed from the usual one, such as cost=restore=30s
 
+	Begins time.Time // what zero of the runs is by the calendar, in UTC; zero: it is not known
+
 	Comparison *Comparison // the same runs in the same order, beside a baseline; nil: it is not shown
 }
 
@@ -30,7 +32,7 @@ var assets embed.FS
 // depend on each other.
 var scripts = []string{
 	"assets/vendor/uplot/uPlot.iife.min.js",
-	"assets/base.js", "assets/pack.js", "assets/charts.js",
+	"assets/base.js", "assets/pack.js", "assets/charts.js", "assets/download.js",
 	"assets/gantt.js", "assets/gantt_draw.js", "assets/gantt_input.js",
 	"assets/tables.js", "assets/main.js",
 }
@@ -75,9 +77,10 @@ func concat(names []string, element string) (string, error) {
 type pageData struct {
 	Tick    float64     `json:"tick"` // seconds: what packed moments count
 	Runs    []runData   `json:"runs"`
-	Seconds []float64   `json:"seconds"`        // points of the distributions of times
-	Rhos    []float64   `json:"rhos"`           // points of the distributions of rho
-	GPUs    []int       `json:"gpus,omitempty"` // of the clusters of several sizes, in order
+	Origin  *float64    `json:"origin,omitempty"` // zero in seconds since 1970; nil: it is not known
+	Seconds []float64   `json:"seconds"`          // points of the distributions of times
+	Rhos    []float64   `json:"rhos"`             // points of the distributions of rho
+	GPUs    []int       `json:"gpus,omitempty"`   // of the clusters of several sizes, in order
 	Jobs    packedJobs  `json:"jobs"`
 	Racks   [][]rackRow `json:"racks"`
 	Endings []string    `json:"endings"`

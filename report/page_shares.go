@@ -25,12 +25,9 @@ func shareViews(dues []Due) []shareView {
 	}
 	var out []shareView
 	for _, d := range dues[:min(len(dues), shownShares)] {
-		v := shareView{Of: d, Name: short(d.Name), Slots: len(d.slots), Promise: 1}
-		if v.Name == "" {
-			v.Name = "(no tenant)"
-		}
-		v.Filled = "M0 1" + steps(d.slots, func(s dueSlot) float64 { return s.allocated }) + "V1Z"
-		v.Line = "M0 " + height(d.slots[0].due) + steps(d.slots, func(s dueSlot) float64 { return s.due })
+		v := shareView{Of: d, Name: tenantName(d.Name), Slots: len(d.slots), Promise: 1}
+		v.Filled = "M0 1" + steps(len(d.slots), func(i int) float64 { return d.slots[i].allocated }) + "V1Z"
+		v.Line = "M0 " + height(d.slots[0].due) + steps(len(d.slots), func(i int) float64 { return d.slots[i].due })
 		if d.Guarantee > 0 && d.there > 0 {
 			v.Promise = 1 - min(1, d.Guarantee/d.there)
 		}
@@ -39,19 +36,19 @@ func shareViews(dues []Due) []shareView {
 	return out
 }
 
-// steps is a line that goes up or down at the beginning of each slot.
-func steps(slots []dueSlot, of func(dueSlot) float64) string {
+// steps is a line that goes up or down at the beginning of each of n slots.
+func steps(n int, of func(slot int) float64) string {
 	var b []byte
 	last := ""
-	for i, s := range slots {
-		if y := height(of(s)); y != last {
+	for i := range n {
+		if y := height(of(i)); y != last {
 			if i > 0 {
 				b = strconv.AppendInt(append(b, 'H'), int64(i), 10)
 			}
 			b, last = append(append(b, 'V'), y...), y
 		}
 	}
-	return string(strconv.AppendInt(append(b, 'H'), int64(len(slots)), 10))
+	return string(strconv.AppendInt(append(b, 'H'), int64(n), 10))
 }
 
 func height(share float64) string {

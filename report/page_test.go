@@ -1,19 +1,26 @@
 package report
 
 import (
+	"encoding/csv"
 	"encoding/json"
+	"encoding/xml"
 	"fmt"
+	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/internal/palette"
 	"github.com/norn-scheduler/norn/job"
@@ -80,6 +87,9 @@ func TestPageOnDesktop(t *testing.T) {
 	testPick(b)
 	testRuns(b)
 	testChips(b)
+	testApart(b)
+	testTail(b)
+	testDownloads(b)
 	testLooks(b)
 	testSorting(b)
 	testPrint(b)
@@ -228,6 +238,187 @@ func testChips(b *browser) {
 	pointer("pointerleave")
 	if b.image("#plot-jct canvas") != before {
 		b.t.Error("showing a run again does not restore the chart")
+	}
+}
+
+// testApart draws each chart once for each run that is shown.
+func testApart(b *browser) {
+	charts := func() int { return eval[int](b, `document.querySelectorAll('#plot-jct canvas').length`) }
+	b.Click(`#apart`)
+	if n := charts(); n != 3 {
+		b.t.Errorf("%d charts of three runs", n)
+	}
+	b.Click(`.chip[data-run="1"]`)
+	if n, names := charts(), b.Text(`#plot-jct .canvas`); n != 2 || !strings.Contains(names, "churn") || strings.Contains(names, "mode=easy") {
+		b.t.Errorf("with a hidden run there are %d charts: %q", n, names)
+	}
+	b.NoOverflow(".scroll, .runs")
+	b.Click(`.chip[data-run="1"]`)
+	b.Click(`#apart`)
+	if n := charts(); n != 1 {
+		b.t.Errorf("%d charts of all runs", n)
+	}
+	b.drawn()
+}
+
+// testTail looks at the share of jobs above a value: what is left of one.
+func testTail(b *browser) {
+	before := b.image("#plot-jct canvas")
+	b.Click(`#plot-jct [data-plot="tail"]`)
+	if b.image("#plot-jct canvas") == before {
+		b.t.Error("the tail looks like the whole")
+	}
+	if wrong := eval[int](b, `(() => { const p = nornReport.plots.jct; return p.lines().flatMap((l, r) => l.filter((v, i) => {
+		const share = p.spec.lines[r][i];
+		return share < 1 ? Math.abs(v - (1 - share)) > 1e-12 || v < p.least() : v !== null;
+	})).length })()`); wrong != 0 {
+		b.t.Errorf("%d points of the tail are wrong", wrong)
+	}
+	b.Click(`#plot-jct [data-plot="tail"]`)
+	if b.image("#plot-jct canvas") != before {
+		b.t.Error("the whole does not look as before")
+	}
+}
+
+// testDownloads takes the data of charts, and the charts as pictures.
+func testDownloads(b *browser) {
+	eval[bool](b, `(() => { window.saved = []; window.realSave = Norn.save; Norn.save = (...f) => saved.push(f); return true; })()`)
+	for _, id := range plots {
+		b.Click(`#plot-` + id + ` [data-plot="csv"]`)
+		b.Click(`#plot-` + id + ` [data-plot="svg"]`)
+	}
+	files := eval[[][3]string](b, `saved`)
+	eval[bool](b, `(() => { Norn.save = realSave; return true; })()`)
+	if len(files) != 2*len(plots) {
+		b.t.Fatalf("%d files, want two for each of %d charts", len(files), len(plots))
+	}
+	for i, f := range files {
+		if want := plots[i/2] + []string{".csv", ".svg"}[i%2]; f[0] != want {
+			b.t.Errorf("file %d is called %s, want %s", i, f[0], want)
+		}
+		if i%2 == 1 {
+			lines, err := shapes(f[2], "path")
+			if err != nil || lines < 6 || !strings.Contains(f[2], "mode=easy") {
+				b.t.Errorf("%s has %d lines: %v", f[0], lines, err)
+			}
+			continue
+		}
+		rows, err := csv.NewReader(strings.NewReader(f[2])).ReadAll()
+		if err != nil || len(rows) < 50 || !slices.Contains(rows[0], "fifo mode=easy") {
+			b.t.Errorf("%s has %d rows under %q: %v", f[0], len(rows), rows[:1], err)
+		}
+	}
+	// A share of jobs ends at one, as in the chart.
+	rows := strings.Split(strings.TrimSpace(files[0][2]), "\n")
+	if last := rows[len(rows)-1]; !strings.HasSuffix(last, ",1,1,1") {
+		b.t.Errorf("the last row of %s is %q", files[0][0], last)
+	}
+	// The browser takes a file as one, under the strict policy of the page.
+	b.Click(`#plot-jct [data-plot="csv"]`)
+	b.Frame()
+}
+
+// shapes counts the elements of a name in a picture, which must be well-formed.
+func shapes(svg, name string) (int, error) {
+	n := 0
+	for d := xml.NewDecoder(strings.NewReader(svg)); ; {
+		tok, err := d.Token()
+		if err == io.EOF {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+		if e, ok := tok.(xml.StartElement); ok && e.Name.Local == name {
+			n++
+		}
+	}
+}
+
+// TestPageWithDates: a trace that tells the time of day has dates on its axes, marks at midnight, and
+// many nodes are coloured by who had them.
+func TestPageWithDates(t *testing.T) {
+	longtest.Skip(t)
+	c, s := play(t, setup{jobs: 300, seed: 5, opt: Options{Series: true, Intervals: true}, sized: func(t *testing.T) *cluster.Cluster {
+		c := cluster.New()
+		typ, err := c.AddType(cluster.GPUType{Name: "V100"})
+		for range 40 {
+			if err == nil {
+				_, err = c.AddNode(cluster.NodeSpec{CPU: 64 * unit.One, GPUs: []cluster.GPUs{{Type: typ, Count: 8}}})
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}})
+	m := Meta{Title: "Dated", Begins: time.Date(2017, 10, 3, 21, 30, 0, 0, time.UTC)}
+	b := open(t, writePage(t, m, []Named{{"fifo", c.Result(s)}}), 1280, 900, false)
+	b.drawn()
+	if at := eval[string](b, `Norn.when(9000)`); at != "2017-10-04 00:00" {
+		t.Errorf("two and a half hours later it is %q", at)
+	}
+	if marks := eval[string](b, `Norn.marks(0, 90000, 21600).map((v) => Norn.clock(v, 21600)).join()`); marks != "10-04,06:00,12:00,18:00" {
+		t.Errorf("the marks of a day are %q", marks)
+	}
+	if title := eval[string](b, `nornReport.plots.used.titles().join()`); title != "date and time (UTC),share of GPUs" {
+		t.Errorf("the axes are called %q", title)
+	}
+	if ends := b.Text(".ends"); !strings.HasPrefix(ends, "2017-10-0") {
+		t.Errorf("who had the GPUs from when to when: %q", ends)
+	}
+	if colour := eval[string](b, `nornReport.gantt.colouring + document.getElementById('gantt-colour').value`); colour != "tenanttenant" {
+		t.Errorf("40 nodes are coloured by %q", colour)
+	}
+	b.Check()
+}
+
+// TestStacked: classes lie on top of each other, up to what all had together; those that had nothing
+// are left out.
+func TestStacked(t *testing.T) {
+	v := stacked([]heldClass{{"a", "c0", []float64{0.5, 0.25}}, {"none", "c1", []float64{0, 0}}, {"b", "c2", []float64{0.25, 0.75}}})
+	want := []layerView{{"b", "c2", "M0 1V0.25H1V0H2V1Z"}, {"a", "c0", "M0 1V0.5H1V0.75H2V1Z"}}
+	if v.Slots != 2 || !slices.Equal(v.Layers, want) {
+		t.Errorf("%d slots, %+v, want %+v", v.Slots, v.Layers, want)
+	}
+	if v := stacked(nil); v.Slots != 0 {
+		t.Errorf("nothing has %d slots", v.Slots)
+	}
+}
+
+// TestHeldClasses: classes by size and by tenant have together what was allocated, however many tenants
+// there are.
+func TestHeldClasses(t *testing.T) {
+	var dues []Due
+	for i := range shownHolders + 5 {
+		dues = append(dues, Due{Name: strconv.Itoa(i), Allocated: float64(i), slots: []dueSlot{{allocated: 0.01}, {allocated: 0.02}}})
+	}
+	classes := heldByTenant(dues)
+	if last := classes[len(classes)-1]; len(classes) != shownHolders+1 || last.name != "others" || math.Abs(last.shares[1]-0.1) > 1e-12 {
+		t.Errorf("%d classes, the last %+v", len(classes), last)
+	}
+	if classes[0].name != "13" {
+		t.Errorf("the first class is tenant %s, want the one with the most GPU time", classes[0].name)
+	}
+	for name, u := range runsOverTime(t) {
+		c, s := play(t, u)
+		ser := c.Result(s).series
+		for k := range heldBySize(ser)[0].shares {
+			sum, used, there := 0.0, 0.0, 0.0
+			step := (len(ser.buckets) + shownParts - 1) / shownParts
+			for _, b := range ser.buckets[k*step : min((k+1)*step, len(ser.buckets))] {
+				for _, h := range b.held {
+					used += h
+				}
+				there += b.there
+			}
+			for _, class := range heldBySize(ser) {
+				sum += class.shares[k]
+			}
+			if math.Abs(sum-safeShare(used, there)) > 1e-9 {
+				t.Fatalf("%s, part %d: %v of the GPUs in classes, %v in all", name, k, sum, safeShare(used, there))
+			}
+		}
 	}
 }
 

@@ -30,11 +30,15 @@ type pageView struct {
 	Reasons []meaningView // that any run has
 	Runs    []runView
 	Sizes   []sizeView
+	ByKind  []kindRow
+	Across  []acrossView
 	Jobs    int // submitted, of the run with most
 	Played  int // runs, but for what a trace tells of what happened
 	Curves  bool
 	Series  bool
 	Charts  bool
+
+	MoreAcross int // tenants that are not shown beside each other
 }
 
 type columnView struct {
@@ -68,6 +72,7 @@ type runView struct {
 	Tenants  []tenantView
 	More     int // tenants that are not shown
 	Shares   []shareView
+	Held     []heldView
 	Price    string // of fairness
 	Quantile []quantileView
 	Times    []timeView
@@ -116,7 +121,7 @@ func newPageView(m Meta, runs []Named) (*pageView, error) {
 	if m.Title == "" {
 		m.Title = "Report of a run"
 	}
-	v := &pageView{Meta: Meta{short(m.Title), short(m.Trace), short(m.Cluster), short(m.Seed), short(m.Estimates), short(m.Conditions), m.Comparison}}
+	v := &pageView{Meta: Meta{short(m.Title), short(m.Trace), short(m.Cluster), short(m.Seed), short(m.Estimates), short(m.Conditions), m.Begins, m.Comparison}}
 	script, err := concat(scripts, "script")
 	if err != nil {
 		return nil, err
@@ -133,11 +138,15 @@ func newPageView(m Meta, runs []Named) (*pageView, error) {
 	v.Script, v.Style = template.JS("/* uPlot:\n"+string(license)+"*/\n"+script), template.CSS(style)
 	data := newPageData(runs)
 	data.grown(m.Comparison)
+	if !m.Begins.IsZero() {
+		data.Origin = new(float64(m.Begins.UnixMilli()) / 1000)
+	}
 	if v.Data, err = data.encode(); err != nil {
 		return nil, err
 	}
 	v.compare(runs)
 	v.Beside, v.Growth = newBesideView(m.Comparison), newGrowthView(m.Comparison)
+	v.ByKind = shortKinds(kindRows(runs))
 	v.waits(runs)
 	most := 0.0
 	for _, run := range runs {
@@ -147,11 +156,15 @@ func newPageView(m Meta, runs []Named) (*pageView, error) {
 		r := run.Result
 		v.Runs = append(v.Runs, newRunView(i, run, most))
 		v.Runs[i].Price = price(r, runs)
+		if i < shownHeld {
+			v.Runs[i].Held = heldViews(r, m.Begins)
+		}
 		v.Curves = v.Curves || r.curves != nil && r.JCT.N > 0
 		v.Series = v.Series || r.series != nil && len(r.series.buckets) > 0
 		v.Charts = v.Charts || r.chart != nil && len(r.chart.bars) > 0
 	}
 	v.sizes(runs)
+	v.across(runs)
 	for _, run := range runs {
 		v.Jobs = max(v.Jobs, run.Result.Jobs.Submitted)
 		if !run.Result.Told {
@@ -224,13 +237,12 @@ func (v *runView) tenants(r *Result) {
 		groups = groups[:shownTenants]
 	}
 	for _, g := range groups {
-		name := short(g.Name)
-		if name == "" {
-			name = "(no tenant)"
-		}
-		v.Tenants = append(v.Tenants, tenantView{g, name, safeShare(g.GPUHours, groups[0].GPUHours)})
+		v.Tenants = append(v.Tenants, tenantView{g, tenantName(g.Name), safeShare(g.GPUHours, groups[0].GPUHours)})
 	}
 }
+
+// tenantName is what a reader calls a tenant; jobs of none have the empty name.
+func tenantName(name string) string { return cmp.Or(short(name), "(no tenant)") }
 
 // sizes fills in the jobs by size. The shares are those of the first run with most jobs.
 func (v *pageView) sizes(runs []Named) {
@@ -268,22 +280,29 @@ func gpuHours(groups []Group) float64 {
 // coarse is the series in a few lines, for readers of the table.
 func (s *series) coarse() []timeView {
 	var out []timeView
-	step := (len(s.buckets) + shownTimes - 1) / shownTimes
+	s.parts(shownTimes, func(i, end int, sum *bucket) {
+		if sum.seconds == 0 {
+			return
+		}
+		out = append(out, timeView{
+			unit.Human(s.start + time.Duration(i)*s.width), unit.Human(s.start + time.Duration(end)*s.width),
+			percent(sum.used.sum / sum.seconds), number(int(math.Round(sum.queue.sum / sum.seconds))),
+		})
+	})
+	return out
+}
+
+// parts visits the series in at most so many parts: the buckets from i up to end, joined.
+func (s *series) parts(most int, visit func(i, end int, sum *bucket)) {
+	step := (len(s.buckets) + most - 1) / most
 	for i := 0; i < len(s.buckets); i += step {
 		end := min(i+step, len(s.buckets))
 		var sum bucket
 		for _, b := range s.buckets[i:end] {
 			sum.join(&b)
 		}
-		if sum.seconds == 0 {
-			continue
-		}
-		out = append(out, timeView{
-			unit.Human(s.start + time.Duration(i)*s.width), unit.Human(s.start + time.Duration(end)*s.width),
-			percent(sum.used.sum / sum.seconds), number(int(math.Round(sum.queue.sum / sum.seconds))),
-		})
+		visit(i, end, &sum)
 	}
-	return out
 }
 
 // largest is the intervals of the most GPU time, in order of their start.

@@ -35,6 +35,7 @@ type Result struct {
 	curves  *curves   // with Options.Series
 	series  *series   // with Options.Series
 	details []detail  // with Options.Series, by job
+	late    latencies // services with targets
 	chart   *timeline // with Options.Intervals
 }
 
@@ -42,8 +43,9 @@ type Result struct {
 // the collector was told of, as it is after the last event. Neither is changed,
 // so that a live run may be asked again and again.
 func (c *Collector) Result(s *state.State) *Result {
-	f := c.flow
+	f, e := c.flow, c.energy
 	if c.joined {
+		e.advance(max(0, s.Now-f.now))
 		f.advance(max(f.now, s.Now))
 	}
 	n := newNumbers(c, s)
@@ -61,8 +63,10 @@ func (c *Collector) Result(s *state.State) *Result {
 	r.waits(c, f.micros)
 	r.Borrowed = c.loans.result(last.now)
 	r.Losses = c.falls.result()
+	r.Energy = e.result(f.now)
+	r.late = c.late.copy()
 	if c.series != nil {
-		r.series = c.series.upTo(c.flow.now, last.now)
+		r.series = c.series.upTo(c.flow.now, f.now) // jobs may wait for longer than any runs
 		r.details = n.details
 		r.Dues = c.shares.upTo(c.flow.now, last.now).dues(s)
 	}
@@ -132,6 +136,7 @@ type numbers struct {
 	jct, wait, first []time.Duration
 	promised         promised
 	tiers            tiered
+	kinds            kinded
 	worst            *job.Job
 	details          []detail // nil: they are not kept
 }
@@ -162,6 +167,7 @@ func (n *numbers) job(r *job.Record, t *track) {
 	n.promised.job(r)
 	n.tiers.job(r, r.Fraction(n.s.Now))
 	gpu := r.ServiceAt(n.s.Now)
+	n.kinds.job(r, gpu, n.s, n.c.late)
 	groups := [3]*sums{&n.all, &n.tenants[r.Tenant], &n.sizes[t.size]}
 	for _, g := range groups {
 		g.jobs++
@@ -285,7 +291,7 @@ func (n *numbers) result() *Result {
 			r.Sizes = append(r.Sizes, g)
 		}
 	}
-	r.Promises, r.Tiers = n.promised.result(), n.tiers.result()
+	r.Promises, r.Tiers, r.Kinds = n.promised.result(), n.tiers.result(), n.kinds.result()
 	n.fairness(&r.Fairness)
 	return r
 }

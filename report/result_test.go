@@ -122,10 +122,10 @@ func TestSmallJobsCSV(t *testing.T) {
 	if err := c.Result(s).WriteJobs(&b, s, func(id job.ID) *trace.Truth { return &truths[id] }); err != nil {
 		t.Fatal(err)
 	}
-	want := `job,tenant,gpus,submit_s,first_start_s,end_s,jct_s,wait_s,run_s,preemptions,migrations,state,user,name,model,true_s,type,rho,lost_gpu_s,first_reason
-zero,a,4,0,0,100,100,0,100,0,0,done,ann,"bert, large",bert,100,V100,0.444444,0,
-one,b,2,10,100,150,140,90,50,0,0,done,,,,50,V100,1.351724,0,quota
-two,a,4,20,150,250,230,130,100,0,0,done,,,,100,V100,1.410667,0,need-one-node
+	want := `job,tenant,gpus,submit_s,first_start_s,end_s,jct_s,wait_s,run_s,preemptions,migrations,state,user,name,model,true_s,type,rho,lost_gpu_s,first_reason,kind,latency_kept
+zero,a,4,0,0,100,100,0,100,0,0,done,ann,"bert, large",bert,100,V100,0.444444,0,,training,
+one,b,2,10,100,150,140,90,50,0,0,done,,,,50,V100,1.351724,0,quota,training,
+two,a,4,20,150,250,230,130,100,0,0,done,,,,100,V100,1.410667,0,need-one-node,training,
 `
 	if b.String() != want {
 		t.Errorf("%s", b.String())
@@ -174,7 +174,8 @@ func TestJobsCSV(t *testing.T) {
 	}
 }
 
-// TestSmallSeriesCSV: from 100 s on job 1 has two of the four GPUs, and job 2 asks for four.
+// TestSmallSeriesCSV: from 100 s on job 1 has two of the four GPUs, and job 2 asks for four. Job 1 waits
+// for its quota, job 2 for one node, and from 110 s on for GPUs.
 func TestSmallSeriesCSV(t *testing.T) {
 	c, s := small(t)
 	r := c.Result(s)
@@ -183,12 +184,12 @@ func TestSmallSeriesCSV(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(b.String(), "\n")
-	if len(lines) != 252 || lines[0]+"\n" != seriesHeader {
+	if len(lines) != 252 || lines[0]+"\n" != seriesHeader() {
 		t.Fatalf("%d lines, the first is %s", len(lines), lines[0])
 	}
 	for second, want := range map[int]string{
-		0: "0,1,1,1,1,0,0,0,4,0,0,0,0,0", 10: "10,11,1,1,1,1,1,1,4,2,0,0,0,0", 99: "99,100,1,1,1,2,2,2,4,6,0,0,0,0",
-		100: "100,101,0.5,0.5,0.5,1,1,1,4,4,2,2,0,2", 149: "149,150,0.5,0.5,0.5,1,1,1,4,4,2,2,0,2", 249: "249,250,1,1,1,0,0,0,4,0,0,0,0,0",
+		0: "0,1,1,1,1,0,0,0,4,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0", 10: "10,11,1,1,1,1,1,1,4,2,0,0,0,0,0,0,0,0,1,0,0,0,0,0", 99: "99,100,1,1,1,2,2,2,4,6,0,0,0,0,0,0,0,1,1,0,0,0,0,0",
+		100: "100,101,0.5,0.5,0.5,1,1,1,4,4,2,2,0,2,0,0,0,1,0,0,0,0,0,0", 149: "149,150,0.5,0.5,0.5,1,1,1,4,4,2,2,0,2,1,0,0,0,0,0,0,0,0,0", 249: "249,250,1,1,1,0,0,0,4,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0",
 	} {
 		if lines[1+second] != want {
 			t.Errorf("second %d: %s, want %s", second, lines[1+second], want)
@@ -198,11 +199,11 @@ func TestSmallSeriesCSV(t *testing.T) {
 	r.series.double()
 	r.series.double()
 	b.Reset()
-	if err := r.WriteSeries(&b); err != nil || !strings.HasSuffix(b.String(), "\n248,250,1,1,1,0,0,0,4,0,0,0,0,0\n") || !strings.Contains(b.String(), "\n100,104,0.5,") {
+	if err := r.WriteSeries(&b); err != nil || !strings.HasSuffix(b.String(), "\n248,250,1,1,1,0,0,0,4,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0\n") || !strings.Contains(b.String(), "\n100,104,0.5,") {
 		t.Errorf("%v: %s", err, b.String())
 	}
 	b.Reset()
-	if err := new(Result).WriteSeries(&b); err != nil || b.String() != seriesHeader {
+	if err := new(Result).WriteSeries(&b); err != nil || b.String() != seriesHeader() {
 		t.Errorf("%v: %s", err, b.String())
 	}
 }
@@ -219,7 +220,7 @@ func TestSummaryJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"failed_attempts", "fairness [jain_tenants rated_jobs rho_above_1_share rho_mean rho_worst rho_worst_job]",
+		"energy [jobs_kwh kwh nodes_busy_share]", "failed_attempts", "fairness [jain_tenants rated_jobs rho_above_1_share rho_mean rho_worst rho_worst_job]",
 		"first_start_s [max mean median p90 p99]", "gpu_hours [available held lost lost_to_failures]", "gpu_utilisation", "gpu_utilisation_until_last_arrival",
 		"jct_s [max mean median p90 p99]", "jobs [cancelled failed finished held impossible never_started refused running submitted waiting]",
 		"lacks", "makespan_s", "migrations", "preemptions", "resizes", "shares", "sizes", "starts", "tenants",

@@ -160,10 +160,13 @@ type Due struct {
 
 	there float64   // GPUs that were there, in the mean
 	slots []dueSlot // by time
+	start time.Duration
+	width time.Duration // of a slot
 }
 
-// dueSlot is a tenant in a slot: parts of the devices that were there.
-type dueSlot struct{ allocated, due float64 }
+// dueSlot is a tenant in a slot: parts of the devices that were there, and the GPUs that it
+// had in the mean of so many seconds.
+type dueSlot struct{ allocated, due, gpus, seconds float64 }
 
 // dues divides the available GPUs of each slot between the tenants. Each gets
 // its guarantee, and the rest is divided by weight. No tenant gets more than it
@@ -176,7 +179,7 @@ func (s *shares) dues(st *state.State) []Due {
 	}
 	for t := range out {
 		e := st.Tenants.At(tenant.ID(t))
-		out[t] = Due{Name: e.Name, Guarantee: float64(e.Guarantee) / float64(unit.One), Weight: e.Weight, there: safeShare(all.allocated, all.asked) / float64(unit.One)}
+		out[t] = Due{Name: e.Name, Guarantee: float64(e.Guarantee) / float64(unit.One), Weight: e.Weight, there: safeShare(all.allocated, all.asked) / float64(unit.One), start: s.start, width: s.width}
 		if tenant.ID(t) == tenant.Root {
 			out[t].Guarantee, out[t].Weight = 0, 1
 		}
@@ -189,7 +192,7 @@ func (s *shares) dues(st *state.State) []Due {
 		}
 		quota.Divide(parts, there.allocated, quota.Borrowed)
 		for t := range out {
-			out[t].add(s.at(t, i), parts[t].Share, there.allocated)
+			out[t].add(s.at(t, i), parts[t].Share, there)
 		}
 	}
 	out = slices.DeleteFunc(out, func(d Due) bool { return d.Asked == 0 && d.Allocated == 0 })
@@ -207,11 +210,13 @@ func (s *shares) at(t, slot int) stake {
 
 // add counts a slot in which it was due so much of what was there, in thousandths of a
 // GPU times seconds.
-func (d *Due) add(w stake, due, there float64) {
+func (d *Due) add(w stake, due float64, there stake) {
 	const hour = 3600 * float64(unit.One)
 	d.Asked += w.asked / hour
 	d.Allocated += w.allocated / hour
 	d.Due += due / hour
 	d.Short += max(0, due-w.allocated) / hour
-	d.slots = append(d.slots, dueSlot{safeShare(w.allocated, there), safeShare(due, there)})
+	d.slots = append(d.slots, dueSlot{
+		safeShare(w.allocated, there.allocated), safeShare(due, there.allocated), safeShare(w.allocated, there.asked) / float64(unit.One), there.asked,
+	})
 }

@@ -33,9 +33,11 @@ type Summary struct {
 	Borrowed *Borrowed `json:"borrowed,omitempty"` // nil: no node was ever borrowed
 	Promises Promises  `json:"deadlines,omitzero"`
 	Tiers    []Tiered  `json:"tiers,omitempty"` // from the highest; nil: no job is promised anything
+	Kinds    []Kinded  `json:"kinds,omitempty"` // nil: all jobs are of one kind, and none has a target
 	Fairness Fairness  `json:"fairness"`
 	Waiting  Waiting   `json:"wait_job_hours"`
 	Causes   Causes    `json:"wait_causes_job_hours"`
+	Energy   *Energy   `json:"energy,omitempty"` // nil: no node was ever there
 	Losses   *Losses   `json:"losses,omitempty"` // nil: no job that ended reported its loss
 }
 

@@ -49,6 +49,12 @@ type column struct {
 const (
 	leftField      = "jobs_left"           // the jobs that are in no mean
 	deadlinesField = "deadlines_met_share" // shown to readers where some job has a deadline
+
+	// Shown to readers where some node sleeps.
+	energyField  = "energy_kwh"
+	asleepField  = "nodes_asleep_mean"
+	wakesField   = "wakes_per_day"
+	delayedField = "jobs_delayed_by_wakes"
 )
 
 func columns() []column {
@@ -68,6 +74,15 @@ func columns() []column {
 		{"rho_above_1_share", "rho>1", 12, -1, rated(func(f *Fairness) float64 { return f.Unfair }), percent, nil},
 		{leftField, "left", 13, -1, always(func(r *Result) float64 { return float64(r.Jobs.Left()) }), count, nil},
 		{deadlinesField, "deadlines", 0, 1, func(r *Result) (float64, bool) { return r.Promises.Share(), r.Promises.Jobs > 0 }, percent, nil},
+		{energyField, "kWh", 0, -1, func(r *Result) (float64, bool) {
+			if r.Energy == nil || r.Told {
+				return 0, false
+			}
+			return r.Energy.KWh, true
+		}, brief, nil},
+		slept(asleepField, "asleep", 0, func(s *Slept) float64 { return s.Nodes }),
+		slept(wakesField, "wakes/d", -1, func(s *Slept) float64 { return s.Wakes }),
+		slept(delayedField, "delayed", -1, func(s *Slept) float64 { return float64(s.Delayed) }),
 	}
 }
 
@@ -77,6 +92,16 @@ func timed(field, title string, rank int, of func(*Times) time.Duration) column 
 		return of(&Times{r.JCT, r.Wait, r.Makespan}).Seconds(), r.JCT.N > 0
 	}
 	return column{field, title, rank, -1, value, humanTime, of}
+}
+
+// slept is a column about nodes that sleep.
+func slept(field, title string, better int, of func(*Slept) float64) column {
+	return column{field, title, 0, better, func(r *Result) (float64, bool) {
+		if r.Energy == nil || r.Energy.Slept == nil {
+			return 0, false
+		}
+		return of(r.Energy.Slept), true
+	}, brief, nil}
 }
 
 func always(f func(*Result) float64) func(*Result) (float64, bool) {

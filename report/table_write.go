@@ -149,7 +149,14 @@ func (t *Table) layout(width int) (cols []column, name int, widths []int) {
 
 // hides tells whether a column is of no use to readers.
 func (t *Table) hides(i int, c column) bool {
-	return c.field == deadlinesField && !slices.ContainsFunc(t.cells, func(row []cell) bool { return row[i].known })
+	switch c.field {
+	case energyField, asleepField, wakesField, delayedField:
+		i = slices.IndexFunc(columns(), func(c column) bool { return c.field == asleepField })
+	case deadlinesField:
+	default:
+		return false
+	}
+	return !slices.ContainsFunc(t.cells, func(row []cell) bool { return row[i].known })
 }
 
 // any tells whether a figure is other than zero in any run.

@@ -123,6 +123,7 @@ type detail struct {
 	types cluster.TypeMask // of the GPUs that it had last; 0: it had none
 	class int32            // under which it counts among the waiters
 	first job.ReasonCode   // why it first waited; NoReason: it did not, before it started
+	held  unit.Milli       // devices that it has
 }
 
 // details are those of all jobs, by number.
@@ -136,8 +137,14 @@ func (d *details) of(id job.ID) *detail {
 }
 
 // detail follows a job that came from one mode into another.
-func (c *Collector) detail(r *job.Record, was, is mode, kind eventlog.Kind, s *state.State) {
-	d := c.details.of(r.Job.ID)
+func (c *Collector) detail(r *job.Record, t *track, was mode, kind eventlog.Kind, s *state.State) {
+	d, is := c.details.of(r.Job.ID), t.mode
+	held := unit.Milli(0)
+	if is == running || is == stopping {
+		held = r.Milli
+	}
+	c.holders[t.size] += held - d.held
+	d.held = held
 	if was != is && asks(was) {
 		c.waiters.add(d.class, -1, s)
 	}
@@ -166,7 +173,10 @@ func (c *Collector) idle() unit.Milli { return max(0, c.supply.total-c.flow.allo
 // level is what holds now, for the series.
 func (c *Collector) level() level {
 	idle := float64(c.idle()) / float64(unit.One)
-	v := level{used: c.used(), queue: float64(c.queue)}
+	v := level{used: c.used(), queue: float64(c.queue), lacked: c.lacked}
+	for i, held := range c.holders {
+		v.held[i] = float64(held) / float64(unit.One)
+	}
 	v.there, v.idle, v.asked = float64(c.supply.total)/float64(unit.One), idle, float64(c.waiters.asked)/float64(unit.One)
 	if c.waiters.jobs > 0 {
 		v.beside = idle

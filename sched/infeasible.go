@@ -26,6 +26,9 @@ func (b *Infeasible) Rejects(p *Plan, id job.ID, where place.Strategy) bool {
 	return true
 }
 
+// Has tells whether a job is remembered as one that fits nowhere.
+func (b *Infeasible) Has(id job.ID) bool { return b.set.Has(int(id)) }
+
 // Remove forgets a job that has left.
 func (b *Infeasible) Remove(id job.ID) { b.set.Remove(int(id)) }
 

@@ -126,6 +126,14 @@ func (v *View) Within(p cluster.PoolID, changes []Change) View {
 	return w
 }
 
+// Loosened is the same view for a policy around which another one has made room: as when nodes change, it
+// is told that jobs may fit which did not.
+func (v *View) Loosened() View {
+	w := *v
+	w.nodes = true
+	return w
+}
+
 // Covers tells whether the policy decides on a job: whether it belongs to the
 // view's pool.
 func (v *View) Covers(j Job) bool { return v.All || j.r.Pool == v.Pool }

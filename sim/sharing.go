@@ -86,6 +86,7 @@ func (w *Sim) stands(id job.ID) bool {
 
 // comes notes that a job comes to devices.
 func (w *Sim) comes(id job.ID, a *cluster.Alloc) {
+	w.cfg.Linked.Enter(w.state.Record(id).Job, w.state.Cluster, a)
 	if w.shared.on {
 		w.shared.gone.Remove(int(id))
 		w.adjusts(a)
@@ -95,6 +96,7 @@ func (w *Sim) comes(id job.ID, a *cluster.Alloc) {
 // leaves notes that a job has left its devices, if it was there.
 func (w *Sim) leaves(id job.ID) {
 	w.courses.next.Remove(int32(id))
+	w.cfg.Linked.Leave(id)
 	if w.shared.on && w.stands(id) {
 		w.shared.gone.Add(int(id))
 		w.adjusts(w.state.Alloc(id))
@@ -114,7 +116,7 @@ func (w *Sim) adjusts(a *cluster.Alloc) {
 // unsettled tells whether something has changed of which the world has not told
 // the consequences.
 func (w *Sim) unsettled() bool {
-	return len(w.shared.dirty)+len(w.shared.merged)+len(w.meter.pending)+len(w.courses.news) > 0
+	return len(w.shared.dirty)+len(w.shared.merged)+len(w.meter.pending)+len(w.courses.news) > 0 || w.cfg.Linked.Unsettled()
 }
 
 // settle tells what has become of the jobs on devices whose holders have changed:
@@ -122,6 +124,7 @@ func (w *Sim) unsettled() bool {
 func (w *Sim) settle(now time.Duration, out []eventlog.Event) []eventlog.Event {
 	s := &w.shared
 	out = w.report(now, out)
+	s.merged = w.cfg.Linked.Changed(s.merged)
 	if len(s.dirty)+len(s.merged) == 0 {
 		return out
 	}

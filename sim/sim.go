@@ -51,6 +51,8 @@ type Config struct {
 	JobMTBF    time.Duration // mean time between failures of a running job, 0 never
 	Snapshot   time.Duration // how often jobs save their state; 0: only when they leave with a checkpoint
 
+	Boot time.Duration // until a node is awake that was asleep
+
 	Nodes []Node       // nodes that arrive later, in order of time
 	Loans []trace.Loan // nodes that others lend and take back, in order of time
 
@@ -86,8 +88,9 @@ type Sim struct {
 	next  trace.Entry // the next arrival
 	more  bool
 
-	timers  dense.Heap                        // running: end of the attempt; stopping: when it has left
-	nodes   dense.Heap                        // node -> next failure or repair
+	timers  dense.Heap // running: end of the attempt; stopping: when it has left
+	nodes   dense.Heap // node -> next failure or repair
+	boots   boots
 	down    dense.Set                         // nodes under repair
 	before  map[cluster.NodeID]cluster.Health // of those of them that were not simply up before they failed
 	rand    *rand.Rand
@@ -169,7 +172,7 @@ func (w *Sim) Attach(s *state.State) error {
 	w.state = s
 	if w.cfg.NodeMTBF > 0 {
 		for n := range s.Cluster.Nodes() {
-			w.nodes.Set(int32(n), int64(w.exponential(w.cfg.NodeMTBF)))
+			w.nodes.Set(int32(n), int64(exponential(w.rand, w.cfg.NodeMTBF)))
 		}
 	}
 	if err := w.loans.attach(s.Cluster, w.cfg.Loans); err != nil {
@@ -248,6 +251,7 @@ func (w *Sim) Next(wake time.Duration, out []eventlog.Event) (time.Duration, []e
 	if err != nil {
 		return now, out, err
 	}
+	out = w.boots.ended(now, w.state.Cluster, out)
 	out = meters{w}.looks(now, out)
 	out = w.change(now, out)
 	out = w.settle(now, out)
@@ -278,6 +282,7 @@ func (w *Sim) nextInstant() time.Duration {
 		_, at := w.courses.next.Min()
 		now = min(now, time.Duration(at))
 	}
+	now = min(now, w.boots.next())
 	if len(w.cfg.Nodes) > 0 {
 		now = min(now, w.cfg.Nodes[0].At)
 	}
@@ -404,7 +409,7 @@ func (w *Sim) nodeEvents(now time.Duration, out []eventlog.Event) []eventlog.Eve
 		out = append(out, eventlog.Event{Time: now, Kind: eventlog.NodeAdd, NodeSpec: &w.cfg.Nodes[0].Spec})
 		if w.cfg.NodeMTBF > 0 {
 			id := w.state.Cluster.Nodes() + len(out) - before - 1
-			w.nodes.Set(int32(id), int64(now+max(1, w.exponential(w.cfg.NodeMTBF))))
+			w.nodes.Set(int32(id), int64(now+max(1, exponential(w.rand, w.cfg.NodeMTBF))))
 		}
 		w.cfg.Nodes = w.cfg.Nodes[1:]
 	}
@@ -416,7 +421,7 @@ func (w *Sim) nodeEvents(now time.Duration, out []eventlog.Event) []eventlog.Eve
 		id := cluster.NodeID(n)
 		ev := eventlog.Event{Time: now, Kind: eventlog.NodeSet, Node: id, Power: w.state.Cluster.Power(id)}
 		if w.down.Remove(int(n)) {
-			w.nodes.Set(n, int64(now+max(1, w.exponential(w.cfg.NodeMTBF))))
+			w.nodes.Set(n, int64(now+max(1, exponential(w.rand, w.cfg.NodeMTBF))))
 			ev.Health = w.before[id]
 			delete(w.before, id)
 			out = append(out, ev)
@@ -426,7 +431,7 @@ func (w *Sim) nodeEvents(now time.Duration, out []eventlog.Event) []eventlog.Eve
 		if h := w.state.Cluster.Health(id); h != cluster.Up {
 			w.before[id] = h
 		}
-		w.nodes.Set(n, int64(now+max(1, w.exponential(w.cfg.NodeRepair))))
+		w.nodes.Set(n, int64(now+max(1, exponential(w.rand, w.cfg.NodeRepair))))
 		ev.Health = cluster.Down
 		out = append(w.evict(id, now, job.Reason{Code: job.NodeLost, Need: n, Job: job.None}, out), ev)
 	}
@@ -596,7 +601,7 @@ func (w *Sim) schedule(id job.ID, ready, progress time.Duration, speed float64) 
 	}
 	if w.cfg.JobMTBF > 0 {
 		delete(w.breaks, id)
-		if at := later(ready, w.exponential(w.cfg.JobMTBF)); at < end {
+		if at := later(ready, exponential(w.rand, w.cfg.JobMTBF)); at < end {
 			end = at
 			w.breaks[id] = true
 		}
@@ -670,6 +675,7 @@ func (w *Sim) Reshape(id job.ID, a *cluster.Alloc, moved bool) (pause time.Durat
 		return pause, speed
 	}
 	meters{w}.look(id)
+	w.cfg.Linked.Enter(r.Job, w.state.Cluster, a)
 	w.adjusts(w.state.Alloc(id))
 	w.adjusts(a)
 	gpus := int(a.Milli() / unit.One)
@@ -718,8 +724,8 @@ func (w *Sim) disturb(now time.Duration, out []eventlog.Event) []eventlog.Event 
 	return out
 }
 
-func (w *Sim) exponential(mean time.Duration) time.Duration {
-	return time.Duration(min(w.rand.ExpFloat64()*float64(mean), float64(math.MaxInt64/4)))
+func exponential(r *rand.Rand, mean time.Duration) time.Duration {
+	return time.Duration(min(r.ExpFloat64()*float64(mean), float64(math.MaxInt64/4)))
 }
 
 // Truth is what really is the matter with a submitted job. It is for reports

@@ -14,9 +14,9 @@ import (
 // fullRows are a row of each format that is a table, beside those of samples,
 // with something in columns that are empty or missing there.
 var fullRows = []struct{ format, text string }{
-	{"csv", "job,name,user,tenant,partition,app,rungs,kind,model,backbone,dataset,share,batch,units,unit,priority,tier,stop,resize,retries,gpus,tasks,min_tasks,max_tasks,cpus,mem,gpu_mem,gpu_type,slots,where,tolerate,within,outcome,true_gpu_mem,at_least,group,qos,sensitivity,rank,weight,shape," +
+	{"csv", "job,name,user,tenant,partition,app,rungs,kind,model,backbone,dataset,share,batch,units,unit,priority,tier,stop,resize,retries,gpus,tasks,min_tasks,max_tasks,cpus,mem,gpu_mem,gpu_type,slots,where,tolerate,within,outcome,true_gpu_mem,at_least,group,qos,sensitivity,rank,weight,shape,cpu_per_gpu,latency," +
 		"submit,duration,attempts,wait,deadline,soft,estimate,user_estimate,group_estimate,group_gpu_estimate\n" +
-		"a,n,u,t,p,s,4x8,training,m,b,d,1,8,9,steps,1,standard,freeze,in-place,2,4,2,1,4,8,16GiB,8GiB,A100,rdma=1|pods=2,mem>40 | !spot,spot:NoExecute,rack?,failed,4GiB,1,g,q,A,3,2,table users 10x4*2;layers 8x4x1;optimizer adam,5,1h,1|2,7,+2h,1,3h,4h,5h,6h\n"},
+		"a,n,u,t,p,s,4x8,training,m,b,d,1,8,9,steps,1,standard,freeze,in-place,2,4,2,1,4,8,16GiB,8GiB,A100,rdma=1|pods=2,mem>40 | !spot,spot:NoExecute,rack?,failed,4GiB,1,g,q,A,3,2,table users 10x4*2;layers 8x4x1;optimizer adam,12.5,1.5,5,1h,1|2,7,+2h,1,3h,4h,5h,6h\n"},
 	{"csv", "id,gpus,duration\na,1,1\n"},
 	{"philly", "submit_time,vc,num_gpus,num_attempts,run_s,attempt_run_s,passed,status,user,num_nodes,match\n2017-10-01 00:00:10,v,8,3,600,100|200|300,0,Killed,7,1,exact\n"},
 	{"helios", "job_id,row_in_cluster_log,submit_time,num_gpus,duration_s,duration_clamped,qssf_lgb_priority,lucid_ebm_priority,user,cpu_num,node_num,status\n10,1,2020-03-18 04:02:39,1,84,0,10326,12,4,1,1,Failed\n"},

@@ -87,6 +87,8 @@ func (c *ownCSV) columns() []Column {
 		Opt("sensitivity", hintText(func(h *job.Hints) *string { return &h.Sensitivity })).Or("that of the model"),
 		Opt("rank", Rank).Or("none"),
 		Opt("weight", func(r *Row, v []byte) error { return setWeight(&r.Hints().Weight, v) }).Or("none"),
+		Opt("cpu_per_gpu", func(r *Row, v []byte) error { return setMilli(&r.Hints().CPUPerGPU, v, mostCPUs, wantCores) }).Or("it does not mind"),
+		Opt("latency", func(r *Row, v []byte) error { return setLatency(&r.Hints().Latency, v) }).Or("no target"),
 		Opt("rungs", setRungs).Or("none"),
 		Opt("shape", func(r *Row, v []byte) error { RowState[ownRow](r).shape = v; return nil }).Or("unknown"),
 	)

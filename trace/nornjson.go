@@ -538,6 +538,14 @@ func (s *JobText) moreHints(h *job.Hints, key []byte) error {
 			}
 			return s.worth(&h.Worth[n-1])
 		})
+	case "cpu_per_gpu":
+		return s.milli(&h.CPUPerGPU)
+	case "latency":
+		at := s.text.At()
+		if err := s.float(&h.Latency); err != nil || h.Latency >= 1 {
+			return err
+		}
+		return &jsontext.Error{At: at, Want: string(wantLatency)}
 	case "cpu_time":
 		return s.time(&h.CPUTime)
 	case "cpu_estimate":

@@ -182,7 +182,7 @@ func drawHints(t *rapid.T) *job.Hints {
 		UserEstimate: times().Draw(t, "ue"), GroupEstimate: times().Draw(t, "ge"), GroupSizeEstimate: times().Draw(t, "gse"),
 		Group: texts().Draw(t, "group"), Iteration: times().Draw(t, "iteration"), Speed: numbers().Draw(t, "speed"),
 		GPUUse: numbers().Draw(t, "use"), MemoryUse: numbers().Draw(t, "muse"), GPUMemory: sizes().Draw(t, "gmem"),
-		Mixed: rapid.Bool().Draw(t, "mixed"), Weight: numbers().Draw(t, "weight"), QoS: texts().Draw(t, "qos"), Sensitivity: texts().Draw(t, "sensitivity"),
+		Mixed: rapid.Bool().Draw(t, "mixed"), Weight: numbers().Draw(t, "weight"), QoS: texts().Draw(t, "qos"), CPUPerGPU: unit.Milli(rapid.IntRange(0, 1e6).Draw(t, "cpu per gpu")), Latency: rapid.SampledFrom([]float64{0, 1, 1.25, 3}).Draw(t, "latency"), Sensitivity: texts().Draw(t, "sensitivity"),
 		Adapts: texts().Draw(t, "adapts"), Plan: texts().Draw(t, "plan"), Pattern: texts().Draw(t, "pattern"),
 		Sensitive: rapid.Bool().Draw(t, "sensitive"), CPUTime: times().Draw(t, "ct"), CPUEstimate: times().Draw(t, "ce"),
 		CPUs: unit.Milli(rapid.Int64Range(0, 1<<40).Draw(t, "cpus")), CPUMemory: sizes().Draw(t, "cmem"),
@@ -318,7 +318,7 @@ func carried(e trace.Entry, demands *job.Interner) trace.Entry {
 	if h := e.Job.Hints; h != nil {
 		kept := job.Hints{
 			UserEstimate: h.UserEstimate, GroupEstimate: h.GroupEstimate, GroupSizeEstimate: h.GroupSizeEstimate,
-			Group: h.Group, Rank: h.Rank, HasRank: h.HasRank, Weight: max(0, h.Weight), QoS: h.QoS, Sensitivity: h.Sensitivity, Shape: h.Shape, Rungs: h.Rungs,
+			Group: h.Group, Rank: h.Rank, HasRank: h.HasRank, Weight: max(0, h.Weight), QoS: h.QoS, Sensitivity: h.Sensitivity, Shape: h.Shape, Rungs: h.Rungs, CPUPerGPU: h.CPUPerGPU, Latency: h.Latency,
 		}
 		e.Job.Hints = &kept
 		if kept == (job.Hints{}) {

@@ -21,6 +21,7 @@ const (
 	wantSince    Want = "a time since 1970, before 2116"
 	wantWall     Want = "a time of day, such as 2006-01-02 15:04:05, from 1970 to 2200"
 	wantBytes    Want = "an amount of memory, such as 16GiB, an exbibyte at most"
+	wantLatency  Want = "the most that a latency may be over that alone, 1 or above, 1e18 at most"
 	wantWeight   Want = "a weight above 0, 1e18 at most"
 	wantRungs    Want = "rungs of a search, JOBSxUNITS joined by plus signs, such as 4x8+2x16+1x36"
 	wantFlag     Want = "1 or 0, true or false, yes or no"
@@ -279,6 +280,16 @@ func setWeight(to *float64, v []byte) error {
 	f, ok := ParseFloat(v)
 	if !ok || f <= 0 || f > mostAmount {
 		return wantWeight
+	}
+	*to = f
+	return nil
+}
+
+// setLatency reads the target of a service.
+func setLatency(to *float64, v []byte) error {
+	f, ok := ParseFloat(v)
+	if !ok || f < 1 || f > mostAmount {
+		return wantLatency
 	}
 	*to = f
 	return nil

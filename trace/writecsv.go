@@ -252,6 +252,13 @@ func hintColumns() []csvColumn {
 		hint("sensitivity", func(b []byte, h *job.Hints) []byte { return append(b, h.Sensitivity...) }),
 		hint("rank", func(b []byte, h *job.Hints) []byte { return appendFloat(b, h.Rank, h.HasRank) }),
 		hint("weight", func(b []byte, h *job.Hints) []byte { return appendFloat(b, h.Weight, h.Weight != 0) }),
+		hint("cpu_per_gpu", func(b []byte, h *job.Hints) []byte {
+			if h.CPUPerGPU == 0 {
+				return b
+			}
+			return append(b, h.CPUPerGPU.String()...)
+		}),
+		hint("latency", func(b []byte, h *job.Hints) []byte { return appendFloat(b, h.Latency, h.Latency != 0) }),
 		hint("rungs", func(b []byte, h *job.Hints) []byte { return append(b, h.Rungs.String()...) }),
 		hint("shape", func(b []byte, h *job.Hints) []byte {
 			if h.Shape == nil {

@@ -218,6 +218,8 @@ func hints(f *jsontext.Writer, h *job.Hints) {
 	f.Text("pattern", h.Pattern)
 	f.Bool("sensitive", h.Sensitive)
 	f.Text("rungs", h.Rungs.String())
+	f.Milli("cpu_per_gpu", h.CPUPerGPU)
+	f.Float("latency", h.Latency)
 	f.Time("cpu_time", h.CPUTime)
 	f.Time("cpu_estimate", h.CPUEstimate)
 	f.Milli("cpus", h.CPUs)

@@ -80,6 +80,11 @@ func TestBaseline(t *testing.T) {
 	if !strings.Contains(out, "changes from srtf,") || !strings.Contains(errOut, "the trace does not tell when jobs started") {
 		t.Errorf("%s\n%s", out, errOut)
 	}
+	// It is told before the first run, of which the first that is heard here is that its program fails.
+	_, errOut = works(t, "sim", path, "--cluster", "1x8", "--policy", "exec(false)", "--baseline", "as-was")
+	if at, fails := strings.Index(errOut, "the trace does not tell"), strings.Index(errOut, "its greeting"); at < 0 || fails < at {
+		t.Errorf("%s", errOut)
+	}
 	for _, wrong := range [][2]string{{"las,drf", "name one policy, or as-was"}, {"nonsense", "unknown policy"}} {
 		if _, errOut, code := norn(t, "sim", path, "--cluster", "1x8", "--policy", "srtf", "--baseline", wrong[0]); code == 0 || !strings.Contains(errOut, wrong[1]) {
 			t.Errorf("%s: exit code %d, %s", wrong[0], code, errOut)

@@ -21,10 +21,11 @@ func clusterCommand() *cobra.Command {
 		Long: `SPEC is a shorthand (16x8:V100), the name of a preset (philly), a YAML file, or a
 node list in the format of another program. docs/clusters.md describes them. Where the
 links between the GPUs of a node are known, they are drawn as nvidia-smi topo -m does.
---links lists the layouts of links that are known by name.`,
+Network adapters and uplinks between nodes are listed tier by tier. --links lists the layouts of links that are known by name.`,
 		Example: `  norn cluster 16x8:V100+4x4:P100
   norn cluster philly
   norn cluster 4x8:V100/dgx1
+  norn cluster clos-3
   norn cluster --links
   norn cluster 16x8:V100 --yaml > cluster.yaml`,
 		Args:              cobra.MaximumNArgs(1),

@@ -38,6 +38,9 @@ func TestExec(t *testing.T) {
 		t.Fatal(summaries, err)
 	}
 	log := filepath.Join(filepath.Dir(summaries[0]), "events.log.zst")
+	if err := os.Chmod(program, 0o777); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		want string
 		args []string
@@ -45,13 +48,14 @@ func TestExec(t *testing.T) {
 		{"no program is started because a file names it", []string{"sim", "--from-summary", summaries[0]}},
 		{"there is no program ./nothing", []string{"sim", jobs, "--policy", "exec(./nothing)"}},
 		{"name the program: exec(./mine.py)", []string{"sim", jobs, "--policy", "exec"}},
-		{"exec", []string{"up", "--policy", "exec(" + program + ")", "--state", dir}},
+		{"may be written by others (mode 777)", []string{"up", "--policy", "exec(" + program + ")", "--state", dir}},
+		{"come to more than 1m", []string{"up", "--policy", "exec(" + program + ",begin=1m)", "--state", dir}},
 	} {
 		if _, errOut, code := norn(t, c.args...); code == 0 || !strings.Contains(errOut, c.want) {
 			t.Errorf("%v: %d, %s", c.args, code, errOut)
 		}
 	}
-	if _, errOut, code := norn(t, "plan", "--log", log); code != 0 || !strings.Contains(errOut, `cannot be simulated here, so the simulation is not checked: unknown policy "exec"`) {
+	if _, errOut, code := norn(t, "plan", "--log", log); code != 0 || !strings.Contains(errOut, `cannot be simulated here, so the simulation is not checked: exec(`+program+`,budget=200ms,tries=1): a program that decides is started only where a command line names it`) {
 		t.Errorf("%d: %s", code, errOut)
 	}
 	if again, err := os.ReadFile(program + ".ran"); err != nil || string(again) != string(ran) {

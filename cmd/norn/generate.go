@@ -32,6 +32,26 @@ const (
 	likeIdeal = "lyra-ideal"
 )
 
+// likeDatacenter is what a user writes for a cluster that trains, tunes, serves and computes graphs.
+const likeDatacenter = "datacenter"
+
+// datacenter makes the jobs of --like datacenter.
+func datacenter(o gen.Options, span string, serving float64) (trace.Source, error) {
+	if o.Jobs > 0 {
+		return nil, misused("--like datacenter: tell --span and --offered-load instead of --jobs")
+	}
+	of := gen.Datacenter{GPUs: o.GPUs, Load: o.Load, Seed: o.Seed, Serving: serving}
+	var err error
+	if of.Span, err = spanFlag("span", span); err != nil {
+		return nil, err
+	}
+	jobs, err := gen.NewDatacenter(of)
+	if err != nil {
+		return nil, misused("--like datacenter: %w", err)
+	}
+	return trace.FromMemory(jobs), nil
+}
+
 // loaned makes the jobs of --like lyra and lyra-ideal.
 func loaned(o gen.Options, ideal bool) (trace.Source, error) {
 	jobs, err := gen.NewLoaned(gen.Loaned{Jobs: o.Jobs, GPUs: o.GPUs, Load: o.Load, Seed: o.Seed, Ideal: ideal})
@@ -50,7 +70,7 @@ type dlrmFlags struct {
 func (d *dlrmFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&d.list, "list", "memory", "like dlrm: the task list: memory, balance, bandwidth or computing")
-	f.StringVar(&d.gap, "gap", "0s", "like dlrm: mean time between submissions (0: all at once)")
+	f.StringVar(&d.gap, "gap", "0s", "like dlrm: mean time between submissions (0: all at once; like tpch: 25s)")
 	f.IntVar(&d.outliers, "outliers", 0, "like dlrm: number of jobs that take 1.4 times their estimated memory")
 }
 
@@ -162,8 +182,11 @@ models, with their use, their memory, and their time without GPUs. --like synerg
 jobs that need cores and memory beside their GPUs, --like gavel those whose speeds were
 measured on several GPU types (for norn sim --speeds). --like search makes searches for
 hyper-parameters by successive halving, each an app of several jobs. --like lyra makes
-jobs for a cluster beside one that lends it nodes, some of them elastic (lyra-ideal: all). --like requests
-makes requests to a server of a language model, by the clients of --client.`,
+jobs for a cluster beside one that lends it nodes, some of them elastic (lyra-ideal: all). --like datacenter
+makes jobs of four kinds for one cluster (norn sim --assume datacenter): training, fine-tuning,
+services with latency targets, and training on graphs. --like requests
+makes requests to a server of a language model, by the clients of --client. --like tpch
+makes graphs of stages that resemble queries of TPC-H on Spark.`,
 		Example: `  norn trace generate --like philly --jobs 10000 -o jobs.csv
   norn trace generate --like venus --span 7d --gpus 512 --offered-load 0.9 --seed 3 -o week.jsonl.zst
   norn trace generate --like dlrm --list memory --jobs 72 -o batch.jsonl
@@ -177,6 +200,9 @@ makes requests to a server of a language model, by the clients of --client.`,
 				}
 				return generateRequests(cmd, out, f.clients, span, f.opt.Seed)
 			}
+			if f.like == likeTPCH {
+				return f.generateGraphs(cmd, out)
+			}
 			src, err := f.source()
 			if err != nil {
 				return err
@@ -186,7 +212,7 @@ makes requests to a server of a language model, by the clients of --client.`,
 	}
 	f.add(cmd)
 	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write: .csv or .jsonl, optionally followed by .gz or .zst (default: CSV to standard output)")
-	complete(cmd, map[string]completer{"like": words(append(likeNames(), likeDLRM, likeSynergy, likeGavel, likeSearch, likeLyra, likeIdeal, likeRequests)...), "list": words("memory", "balance", "bandwidth", "computing")})
+	complete(cmd, map[string]completer{"like": words(append(likeNames(), likeDLRM, likeSynergy, likeGavel, likeSearch, likeLyra, likeIdeal, likeDatacenter, likeRequests, likeTPCH)...), "list": words("memory", "balance", "bandwidth", "computing")})
 	return cmd
 }
 
@@ -198,13 +224,15 @@ type generateFlags struct {
 	dlrm        dlrmFlags
 	rations     rationFlags
 	most        int
+	serving     float64
 	clients     []string
+	graphs      graphLoad
 }
 
 // add adds the flags to a command.
 func (g *generateFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&g.like, "like", "philly", "the log to imitate: "+likes+"; or dlrm, synergy, gavel, search, lyra, lyra-ideal or requests")
+	f.StringVar(&g.like, "like", "philly", "the log to imitate: "+likes+"; or dlrm, synergy, gavel, search, lyra, lyra-ideal, datacenter, requests or tpch")
 	f.IntVar(&g.opt.Jobs, "jobs", 0, "number of jobs")
 	f.StringVar(&g.span, "span", "", "time from the first to the last submission")
 	f.Uint64Var(&g.opt.Seed, "seed", 0, "equal seeds give equal traces")
@@ -215,7 +243,9 @@ func (g *generateFlags) add(cmd *cobra.Command) {
 	f.IntVar(&g.opt.Tenants, "tenants", 0, "number of tenants (0: as in the log)")
 	g.dlrm.add(cmd)
 	g.rations.add(cmd)
+	g.graphs.add(f)
 	f.StringArrayVar(&g.clients, "client", nil, "like requests: a client, name:rate=90,input=256,output=64-512,arrive=poisson,on=1m,off=30s,from=2m; may be repeated (default: two who send 90 and 180 requests in a minute)")
+	f.Float64Var(&g.serving, "serving", 0.25, "like datacenter: part of the GPUs, 0 to 1, that services have by day")
 	f.IntVar(&g.most, "per-job", 1, "like search: GPUs that one job can use at most")
 }
 
@@ -232,6 +262,10 @@ func (g *generateFlags) source() (src trace.Source, err error) {
 		return loaned(g.opt, g.like == likeIdeal)
 	case likeSearch:
 		return searches(g.opt, g.most)
+	case likeDatacenter:
+		return datacenter(g.opt, g.span, g.serving)
+	case likeTPCH:
+		return nil, misused("--like tpch: graphs of stages are no jobs")
 	case likeRequests:
 		return nil, misused("--like requests: requests are no jobs")
 	}

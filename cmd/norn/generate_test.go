@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/csv"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -57,5 +58,37 @@ func TestAssume(t *testing.T) {
 	_, errOut := works(t, "sim", jobs, "-c", "1x2", "-p", "rmixer", "--assume", "dlrm")
 	if !strings.Contains(errOut, "what 2 jobs demand was not told") {
 		t.Errorf("%q", errOut)
+	}
+}
+
+// A data centre of four kinds of jobs is made and run on the cluster of the examples. The table
+// tells each kind, and services that own their GPUs are kept within their targets.
+func TestGenerateDatacenter(t *testing.T) {
+	dir := t.TempDir()
+	jobs := filepath.Join(dir, "jobs.jsonl")
+	works(t, "trace", "generate", "--like", "datacenter", "--gpus", "128", "--span", "1d", "--seed", "1", "-o", jobs)
+	out, _ := works(t, "sim", jobs, "-c", "../../examples/datacenter.yaml", "--assume", "datacenter", "-q", "-p", "fifo(mode=skip),muxflow,lyra", "-o", filepath.Join(dir, "out"))
+	kept := map[string]string{}
+	for line := range strings.Lines(out) {
+		if f := strings.Fields(line); len(f) > 3 && f[0] == "inference" {
+			kept[f[1]] = f[len(f)-3]
+		}
+	}
+	if len(kept) != 3 || kept["muxflow"] != "100.0%" {
+		t.Errorf("services within their targets: %v\n%s", kept, out)
+	}
+	for _, want := range []string{"\ntraining ", "\nfine-tuning ", "\ngraph ", "within target"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	page, err := os.ReadFile(filepath.Join(dir, "out", "report.html"))
+	if err != nil || !strings.Contains(string(page), "Jobs by kind") {
+		t.Errorf("the page does not tell kinds, %v", err)
+	}
+	for _, args := range [][]string{{"--jobs", "5"}, {"--gpus", "2"}, {"--serving", "2"}, {"--span", "x"}} {
+		if _, errOut, code := norn(t, append([]string{"trace", "generate", "--like", "datacenter"}, args...)...); code == 0 || errOut == "" {
+			t.Errorf("%q was let through", args)
+		}
 	}
 }

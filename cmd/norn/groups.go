@@ -11,11 +11,11 @@ type group struct {
 // groups are all groups, in the order of the help. A verb that is in none stands at the end.
 func groups() []group {
 	return []group{
-		{"simulate", "Simulate clusters:", []string{"sim", "sweep", "plot", "explain", "policies", "policy", "trace", "cluster", "reproduce", "validate"}},
+		{"simulate", "Simulate clusters:", []string{"sim", "sweep", "tune", "plot", "explain", "policies", "policy", "train", "trace", "cluster", "reproduce", "validate"}},
 		{"jobs", "Jobs on this machine:", []string{"submit", "run", "ps", "why", "logs", "attach", "cancel", "hold", "release", "requeue", "resize", "history"}},
 		{"machine", "Run this machine:", []string{"up", "down", "status", "nodes", "top", "web", "events", "plan", "use", "drain", "undrain", "config", "fsck", "selftest", "fidelity"}},
 		{"kube", "A Kubernetes cluster:", []string{"kube"}},
-		{"models", "A server of a language model:", []string{"gate"}},
+		{"models", "Models:", []string{"gate", "model", "gnn"}},
 		{"tools", "Tools:", []string{"docs", "completion", "version", "help"}},
 	}
 }

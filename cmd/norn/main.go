@@ -124,10 +124,10 @@ schedules the jobs of one machine, with norn up.`,
 		SilenceErrors: true,
 	}
 	cmd.SetVersionTemplate("norn {{.Version}}\n")
-	cmd.AddCommand(simCommand(), sweepCommand(), traceCommand(), clusterCommand(), policiesCommand(), policyCommand(), explainCommand(), validateCommand(), reproduceCommand(), plotCommand(), docsCommand(), versionCommand())
+	cmd.AddCommand(simCommand(), sweepCommand(), tuneCommand(), traceCommand(), clusterCommand(), policiesCommand(), policyCommand(), explainCommand(), validateCommand(), reproduceCommand(), plotCommand(), docsCommand(), versionCommand())
 	s := theShell()
 	cmd.AddCommand(upCommand(), downCommand(s), configCommand())
-	cmd.AddCommand(fidelityCommand(), selftestCommand(), kubeCommand(), gateCommand())
+	cmd.AddCommand(fidelityCommand(), selftestCommand(), kubeCommand(), gateCommand(), modelCommand(), gnnCommand(), trainCommand())
 	cmd.AddCommand(s.commands()...)
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misused("%w%s", err, nearFlag(flagNames(cmd), err)) })
 	arrange(cmd)

@@ -162,7 +162,7 @@ func TestCompletion(t *testing.T) {
 		{[]string{"sim", "--log", ""}, []string{"zst", "gz", "plain", "none"}},
 		{[]string{"sim", "--attempts", ""}, []string{"replay", "merge"}},
 		{[]string{"trace", "summary", "--format", "tires"}, []string{"tiresias"}},
-		{[]string{"trace", "generate", "--like", ""}, []string{"philly", "venus", "itp", "pai", "pollux", "dlrm", "synergy", "gavel", "search", "lyra", "lyra-ideal", "requests"}},
+		{[]string{"trace", "generate", "--like", ""}, []string{"philly", "venus", "itp", "pai", "pollux", "dlrm", "synergy", "gavel", "search", "lyra", "lyra-ideal", "datacenter", "requests", "tpch"}},
 	} {
 		got := completions(t, c.args...)
 		begun := c.args[len(c.args)-1]
@@ -234,7 +234,7 @@ func checkFolder(t *testing.T, dir string) {
 		t.Fatalf("%d rows, %v", len(rows), err)
 	}
 	// Exactly the columns that the issue names.
-	if got := strings.Join(rows[0], ","); got != "job,tenant,gpus,submit_s,first_start_s,end_s,jct_s,wait_s,run_s,preemptions,migrations,state,user,name,model,true_s,type,rho,lost_gpu_s,first_reason" {
+	if got := strings.Join(rows[0], ","); got != "job,tenant,gpus,submit_s,first_start_s,end_s,jct_s,wait_s,run_s,preemptions,migrations,state,user,name,model,true_s,type,rho,lost_gpu_s,first_reason,kind,latency_kept" {
 		t.Errorf("%s: %s", dir, got)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "summary.json"))

@@ -31,7 +31,7 @@ type jobOption struct {
 // The words that parts of a job can be.
 var (
 	stopModes  = []string{"checkpoint", "freeze", "restart", "never", "last-save"}
-	jobKinds   = []string{"training", "fine-tuning", "recommendation", "inference"}
+	jobKinds   = []string{"training", "fine-tuning", "recommendation", "inference", "graph"}
 	qosClasses = []string{"guaranteed", "opportunistic"}
 )
 
@@ -104,6 +104,7 @@ func (s *shell) conditions() []jobOption {
 		{"hold", "", "bool", "hold the job until it is released", func(j *api.JobSpec, t []string) error { return boolOption(&j.Held, t) }},
 		spanOption("est", "your estimate of the run time, as in 2h", func(j *api.JobSpec) *api.Seconds { return &j.Estimate }),
 		spanOption("cpu-est", "your estimate of the run time without a GPU; the policy may then run the job on processors", func(j *api.JobSpec) *api.Seconds { return &j.CPUEst }),
+		{"cpu-per-gpu", "", "CORES", "cores for each GPU, below which the job is slower in proportion, as where processors make its batches; policies such as bytegnn divide cores by it", func(j *api.JobSpec, t []string) error { return decimalOption(&j.PerGPU, t) }},
 		spanOption("limit", "end the job when it has run for so long", func(j *api.JobSpec) *api.Seconds { return &j.Limit }),
 		{"deadline", "", "TIME", "moment by which the job should have ended: 6h from now, or 2026-03-01 18:00", func(j *api.JobSpec, t []string) (err error) {
 			j.Deadline, err = jobfile.Future(last(t), s.now())

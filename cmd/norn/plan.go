@@ -18,7 +18,9 @@ import (
 	"github.com/norn-scheduler/norn/experiment/whatif"
 	"github.com/norn-scheduler/norn/internal/grid"
 	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/policy/defrag"
 	"github.com/norn-scheduler/norn/policy/param"
+	"github.com/norn-scheduler/norn/policy/sleep"
 	"github.com/norn-scheduler/norn/report"
 )
 
@@ -31,6 +33,8 @@ type planning struct {
 	add, remove        string // nodes
 	grow               string // clusters of several sizes
 	cluster            string
+	sleep              string  // which nodes sleep
+	defrag             float64 // what moves must win, over their cost
 	since, until       string
 	log                string
 	estimates          string
@@ -59,6 +63,8 @@ from a file (norn events --log) or from a state folder.`,
   norn plan --add-devices 4
   norn plan --add-nodes 4x8:H100 --remove-nodes 'old-*'
   norn plan --grow 1,2,4,8                      how many nodes are enough
+  norn plan --sleep ces                         what it saves when idle nodes sleep
+  norn plan --policy fifo,srtf --defrag 2
   norn plan --policy srtf --devices 8 --out whatif
   norn plan --log /var/lib/norn --policy drf`,
 		Args: cobra.NoArgs,
@@ -72,13 +78,15 @@ from a file (norn events --log) or from a state folder.`,
 	fl.StringVar(&f.add, "add-nodes", "", "simulate the cluster with these nodes more: 4x8:H100; what is not told of them is as it is of nodes with the same GPUs")
 	fl.StringVar(&f.remove, "remove-nodes", "", "simulate the cluster without these nodes: 2x8:A100, or their names: a-7,old-*")
 	fl.StringVar(&f.grow, "grow", "", "how many nodes are enough: simulate clusters with more or fewer nodes, one after the other: 2,4,-1 of those that there are most of, or others: 4x8:H100")
+	fl.StringVar(&f.sleep, "sleep", "", "have idle nodes sleep: ces, vanilla, or one with settings as in 'ces(buffer=7)' (see norn docs sleep)")
+	fl.Float64Var(&f.defrag, "defrag", 0, "have running jobs moved together for a gang that would wait beside free GPUs, if so many times the cost is won (see norn docs defrag; 2 is a good value)")
 	fl.StringVarP(&f.cluster, "cluster", "c", "", "simulate this cluster: 2x8:A100, a preset, or a file (see norn cluster)")
 	fl.StringVarP(&f.since, "since", "S", "", "begin of the history: 7d, today, 2026-03-01, \"2026-03-01 18:00\" (default: its first event)")
 	fl.StringVarP(&f.until, "until", "E", "", "end of the history (default: now)")
 	fl.StringVar(&f.log, "log", "", `take the log from this file or state folder; "-" is standard input (default: the running Norn)`)
 	fl.StringVar(&f.estimates, "estimates", whatif.Believed, "source of run-time estimates: believed (those of the scheduler then), user, history, oracle or none, optionally with an error (oracle+50%)")
 	fl.StringSliceVar(&f.cost, "cost", nil, "costs of transitions, instead of the measured ones: start=10s,checkpoint=5s,restore=20s,migrate=30s,resize=30s,in-place=2s,time-sliced=1s")
-	fl.StringVar(&f.out, "out", "", "folder for jobs.csv, series.csv, summary.json, the event logs and report.html")
+	fl.StringVar(&f.out, "out", "", "folder for jobs.csv, series.csv, held.csv, summary.json, the event logs and report.html")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress and no remarks, only results and errors")
 	f.format.flags(cmd, "csv")
 	whereFlags(cmd)
@@ -102,6 +110,9 @@ func (f *planning) run(cmd *cobra.Command) error {
 		return err
 	}
 	if q.Machines, err = f.machines(q.History); err != nil {
+		return err
+	}
+	if err := f.manage(cmd, q); err != nil {
 		return err
 	}
 	if len(f.cost) > 0 {
@@ -168,7 +179,7 @@ func (f *planning) question(cmd *cobra.Command) (*whatif.Question, error) {
 		q.Watch = func(b whatif.Batch) whatif.Watch { return newProgress(file, b.Runs, b.Jobs) }
 	}
 	switch {
-	case len(f.policies) > 0 || machines == 0:
+	case len(f.policies) > 0 || machines == 0 && f.sleep == "" && !cmd.Flags().Changed("defrag"):
 		q.Policies, err = simulated(f.policies, f.settings)
 	case len(f.settings) > 0:
 		err = misused("--set %s: name the policy with --policy, too", f.settings[0])
@@ -243,6 +254,38 @@ func (f *planning) machines(h *whatif.History) ([]*whatif.Machine, error) {
 		return nil, err
 	}
 	return []*whatif.Machine{m}, nil
+}
+
+// manage has nodes sleep and jobs moved together on the machines that are asked about, or on the one that
+// was there.
+func (f *planning) manage(cmd *cobra.Command, q *whatif.Question) (err error) {
+	var asleep sleep.Config
+	var moves *defrag.Config
+	if f.sleep != "" {
+		if asleep, err = sleep.Parse(f.sleep); err != nil {
+			return misused("--sleep: %w", err)
+		}
+	}
+	if cmd.Flags().Changed("defrag") {
+		if !(f.defrag >= 1) {
+			return misused("--defrag %v: write 1 or more", f.defrag)
+		}
+		c := defrag.NewConfig()
+		c.Margin = f.defrag
+		moves = &c
+	}
+	if asleep == nil && moves == nil {
+		return nil
+	}
+	if len(q.Machines) == 0 {
+		q.Machines = []*whatif.Machine{nil}
+	}
+	for i, m := range q.Machines {
+		if q.Machines[i], err = q.History.Managed(m, asleep, moves); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // machine is another one than there was, nil when none is asked about.

@@ -70,7 +70,7 @@ grey and with any colour vision.
 	fl.StringArrayVar(&f.labels, "label", nil, "what a run is called in figures: name=label; may be repeated")
 	fl.StringVarP(&f.options.Baseline, "baseline", "b", "", "run that bars are relative to (default: fifo, or else the first)")
 	fl.StringSliceVar(&f.options.Metrics, "metric", nil, "metrics of bars and load, such as jct_mean_s,jct_p99_s (default: the usual ones)")
-	fl.StringVar(&f.by, "by", "gpus", "classes of jobs in jct-class: "+draw.Words(plot.Bys()))
+	fl.StringVar(&f.by, "by", "gpus", "classes of jobs in jct-class and wait-class, and colours of held and gantt: "+draw.Words(plot.Bys()))
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "do not tell which files were written")
 	complete(cmd, map[string]completer{
 		"figure": words(figureNames()...), "width": words("single", "double"), "format": words("svg", "pdf"), "by": words(strings.Split(draw.Words(plot.Bys()), ", ")...),

@@ -15,11 +15,11 @@ func TestPlot(t *testing.T) {
 	res := at("results")
 	works(t, "sim", file(t, "jobs.csv", jobs), "--cluster", "1x8", "--policy", "fifo,srtf", "--out", res, "--decisions", "--quiet")
 	out, errOut := works(t, "plot", res, "-o", at("figures"))
-	if want := "norn: wrote " + at("figures") + ": jct, jct-tail, wait, wait-tail, jct-class, bars, fairness, decisions, utilisation, queue, demand, idle, fragmentation, gantt, each as svg, pdf, csv\n"; out != "" || errOut != want {
+	if want := "norn: wrote " + at("figures") + ": jct, jct-tail, wait, wait-tail, jct-class, wait-class, bars, fairness, decisions, utilisation, queue, demand, idle, causes, held, fragmentation, gantt, each as svg, pdf, csv\n"; out != "" || errOut != want {
 		t.Errorf("%q, %q", out, errOut)
 	}
 	files, err := os.ReadDir(at("figures"))
-	if err != nil || len(files) != 3*14 {
+	if err != nil || len(files) != 3*17 {
 		t.Errorf("%d files, %v", len(files), err)
 	}
 	works(t, "plot", res, "-f", "bars", "-o", at("bars.pdf"), "--data", at("bars.csv"), "--run", "srtf", "--run", "fifo", "--label", "srtf=SRTF", "--label", "fifo=FIFO", "--baseline", "srtf", "--metric", "jct_mean_s", "-q")

@@ -25,6 +25,7 @@ type policiesFlags struct {
 	trace      simFlags // what --suggest looks at
 	placements bool
 	tokens     bool
+	stages     bool
 	suggest    string
 	json       bool
 }
@@ -63,6 +64,7 @@ policies to try, with the reason for each.`,
 	})
 	cmd.Flags().BoolVar(&f.placements, "placements", false, "list the placement strategies instead")
 	cmd.Flags().BoolVar(&f.tokens, "tokens", false, "list the policies for requests to a server of a language model instead, which share its tokens among clients")
+	cmd.Flags().BoolVar(&f.stages, "stages", false, "list the policies for graphs of stages instead, which share executors among them")
 	cmd.Flags().StringVar(&f.suggest, "suggest", "", "name three policies to try on this trace; other flags say how it is read, and the cluster")
 	cmd.Flags().BoolVar(&f.json, "json", false, "write JSON: an array of policies, or of suggestions")
 	return cmd
@@ -79,6 +81,8 @@ func (f *policiesFlags) run(cmd *cobra.Command, args []string) error {
 		return listPlacements(out)
 	case f.tokens:
 		return listTokens(out, args, f.json)
+	case f.stages:
+		return listStages(out, args, f.json)
 	case len(args) == 0 && f.json:
 		return writePolicies(out, policy.Table())
 	case len(args) == 0:

@@ -17,6 +17,7 @@ import (
 	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/experiment/reproduce"
 	"github.com/norn-scheduler/norn/policy/param"
+	"github.com/norn-scheduler/norn/sim/dag"
 )
 
 // reproduceFlags is what norn reproduce was asked.
@@ -220,7 +221,7 @@ func worldSimulator(data string) func(context.Context, *reproduce.World, []exper
 		}
 		if w.Generate != "" {
 			var told bytes.Buffer
-			args := append([]string{"trace", "generate"}, strings.Fields(w.Generate)...)
+			args := append([]string{"trace", "generate"}, placed(w.Generate, dir, data)...)
 			if execute(ctx, append(args, "-o", filepath.Join(dir, reproduce.TraceFile)), io.Discard, &told) != 0 {
 				return errors.New(strings.TrimSpace(told.String()))
 			}
@@ -231,19 +232,13 @@ func worldSimulator(data string) func(context.Context, *reproduce.World, []exper
 
 // simulateWorld is norn sim on a world whose files are in dir and data.
 func simulateWorld(ctx context.Context, w *reproduce.World, dir, data string, policies []experiment.Choice, done func(*experiment.Outcome) error) error {
-	words := strings.Fields(w.Sim)
-	for i, word := range words {
-		switch {
-		case word == reproduce.TraceFile, word == reproduce.ClusterFile:
-			words[i] = filepath.Join(dir, word)
-		case strings.HasPrefix(word, "data/"), strings.HasPrefix(word, "golden/"):
-			words[i] = filepath.Join(data, filepath.FromSlash(word))
-		}
-	}
 	f := &simFlags{}
 	cmd := f.command()
-	if err := cmd.ParseFlags(words); err != nil {
+	if err := cmd.ParseFlags(placed(w.Sim, dir, data)); err != nil {
 		return err
+	}
+	if args := cmd.Flags().Args(); len(args) == 1 && dag.IsTrace(args[0]) {
+		return f.graphWorld(ctx, args[0], policies, done)
 	}
 	f.quiet = true
 	x, src, jobs, err := f.prepared(cmd, cmd.Flags().Args())
@@ -253,4 +248,18 @@ func simulateWorld(ctx context.Context, w *reproduce.World, dir, data string, po
 	defer src.Close()
 	_, err = x.All(ctx, policies, jobs, done)
 	return err
+}
+
+// placed are the words of a command with the files of a world in dir and data.
+func placed(text, dir, data string) []string {
+	words := strings.Fields(text)
+	for i, word := range words {
+		switch {
+		case word == reproduce.TraceFile, word == reproduce.ClusterFile:
+			words[i] = filepath.Join(dir, word)
+		case reproduce.InData(word):
+			words[i] = filepath.Join(data, filepath.FromSlash(word))
+		}
+	}
+	return words
 }

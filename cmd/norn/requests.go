@@ -253,22 +253,37 @@ func generateRequests(cmd *cobra.Command, to string, named []string, span time.D
 
 // listTokens lists the policies of tokens, or the parameters of one.
 func listTokens(out io.Writer, args []string, asJSON bool) error {
+	var all []otherPolicy
+	for _, e := range tokens.Table() {
+		all = append(all, otherPolicy{e.Name, e.About, e.New().Params()})
+	}
+	return listOthers(out, "tokens", "Sheng et al., OSDI 2024", all, args, asJSON)
+}
+
+// otherPolicy is a policy that decides about something else than jobs.
+type otherPolicy struct {
+	name, about string
+	params      param.Set
+}
+
+// listOthers lists policies that decide about something, or the parameters of one.
+func listOthers(out io.Writer, what, source string, entries []otherPolicy, args []string, asJSON bool) error {
 	all := []policyJSON{}
 	var names []string
-	for _, e := range tokens.Table() {
-		names = append(names, e.Name)
-		if len(args) > 0 && args[0] != e.Name {
+	for _, e := range entries {
+		names = append(names, e.name)
+		if len(args) > 0 && args[0] != e.name {
 			continue
 		}
-		p := policyJSON{Name: e.Name, Title: e.About, Source: "Sheng et al., OSDI 2024", LivesOn: []needJSON{}, Does: []string{}, Parameters: []paramJSON{}}
-		for _, s := range e.New().Params() {
+		p := policyJSON{Name: e.name, Title: e.about, Source: source, LivesOn: []needJSON{}, Does: []string{}, Parameters: []paramJSON{}}
+		for _, s := range e.params {
 			p.Parameters = append(p.Parameters, paramJSON{s.Name, s.Default, s.Unit, s.Doc})
 		}
 		all = append(all, p)
 	}
 	switch {
 	case len(all) == 0:
-		return misused("policy %q of tokens is not known; known are: %s%s", args[0], strings.Join(names, ", "), param.Near(args[0], names))
+		return misused("policy %q of %s is not known; known are: %s%s", args[0], what, strings.Join(names, ", "), param.Near(args[0], names))
 	case asJSON:
 		return writeJSON(out, all)
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -41,10 +40,6 @@ func (f *simFlags) prepare(cmd *cobra.Command, x *experiment.Experiment, args []
 // results writes the page and the table, and puts all files in their place.
 func (f *simFlags) results(cmd *cobra.Command, x *experiment.Experiment, jobs *experiment.Prepared, outcomes []*experiment.Outcome, whole bool) error {
 	c, err := jobs.Compare(outcomes, f.beside, x.Report)
-	if errors.Is(err, experiment.ErrUntold) { // which is known only now: the results are worth something all the same
-		fmt.Fprintf(cmd.ErrOrStderr(), "norn: --baseline %s: %v; the baseline is another run\n", f.baseline, err)
-		c, err = jobs.Compare(outcomes, "", x.Report)
-	}
 	if err != nil {
 		return err
 	}
@@ -58,7 +53,7 @@ func (f *simFlags) results(cmd *cobra.Command, x *experiment.Experiment, jobs *e
 		return err
 	}
 	meta := x.Meta()
-	meta.Comparison = c.Comparison
+	meta.Comparison, meta.Begins = c.Comparison, jobs.Begins()
 	path, err := f.to.WritePage(meta, c.All)
 	if err != nil || !whole {
 		return err
@@ -107,6 +102,9 @@ func (f *simFlags) table(out io.Writer, c *experiment.Compared) error {
 	report.WriteLines(out, []string{c.Verdict()}, opt.Width)
 	fmt.Fprintln(out)
 	err := t.WriteText(out, opt)
+	if err == nil {
+		err = report.WriteKinds(out, c.All, opt.Width)
+	}
 	lines := c.Checks()
 	if text := c.Waits(); text != "" {
 		lines = append(lines, text)

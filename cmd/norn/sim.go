@@ -21,8 +21,11 @@ import (
 	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/experiment/whatif"
 	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/policy/defrag"
+	"github.com/norn-scheduler/norn/policy/sleep"
 	"github.com/norn-scheduler/norn/report"
 	"github.com/norn-scheduler/norn/sim"
+	"github.com/norn-scheduler/norn/sim/dag"
 	"github.com/norn-scheduler/norn/trace"
 	"github.com/norn-scheduler/norn/trace/clusterspec"
 	"github.com/norn-scheduler/norn/trace/gen"
@@ -57,6 +60,9 @@ type simFlags struct {
 	loans     string
 	notice    string
 	headroom  float64
+	sleep     string // which nodes sleep
+	boot      string // how long they take to wake up
+	defrag    float64
 	quiet     bool
 	due       experiment.Due      // deadlines of jobs that have none
 	slowdown  experiment.Slowdown // of jobs that share a GPU, in the world
@@ -68,6 +74,7 @@ type simFlags struct {
 	beside    string // the baseline, by the name that its run has
 
 	requests requestFlags // of a trace of requests
+	graphs   graphFlags   // of a trace of graphs of stages
 
 	growths []experiment.Growth // that grow means
 
@@ -93,7 +100,8 @@ in OUT.partial until all is done. OUT.partial then replaces what an earlier run 
 in OUT. summary.json tells how the run was made, and --from-summary repeats it.
 
 A trace of requests to a server of a language model is replayed on --server, under policies
-of tokens (norn policies --tokens): how tokens are shared among clients.
+of tokens (norn policies --tokens): how tokens are shared among clients. A trace of jobs that are graphs of stages is replayed
+on --executors, under policies of stages (norn policies --stages).
 
 Write settings behind the name of a policy to compare variants of it:
 --policy 'tiresias,tiresias(limits=500,5000)'. A list of values makes a variant of each:
@@ -116,7 +124,7 @@ each policy with ten seeds and compares the means; norn sweep varies anything.
 	fl.StringVar(&f.sharing, "sharing", "truth", "belief of policies about jobs that share a GPU: truth, or none (jobs do not slow each other down), optionally with an error (truth+40%) or corrected by observed speeds (none+learn)")
 	f.seeds = seedList{1}
 	fl.Var(&f.seeds, "seed", "seed of all random choices; several, 1,2,3 or 1-10, are run side by side and their means compared")
-	fl.StringVarP(&f.out, "out", "o", "", "folder for jobs.csv, series.csv, summary.json, the event log and report.html")
+	fl.StringVarP(&f.out, "out", "o", "", "folder for jobs.csv, series.csv, held.csv, summary.json, the event log and report.html")
 	fl.StringVar(&f.format, "table", "text", "format of the table: text, markdown, csv or json")
 	fl.StringVar(&f.packing, "log", "zst", "event log in --out: plain, gz, zst or none")
 	fl.BoolVar(&f.timed, "decisions", false, "write decisions.csv into --out, too: how long each decision took on this machine, which is never the same twice; runs take turns")
@@ -126,7 +134,7 @@ each policy with ten seeds and compares the means; norn sweep varies anything.
 	fl.StringVar(&f.varied, "variability", "", "how far GPUs of a type differ, by class of job (CSV: node, gpu, run time relative to a typical GPU for each class; see norn docs formats)")
 	fl.StringVar(&f.believed, "believed-variability", "", "what policies believe of --variability: another such file, or none (default: the truth)")
 	fl.Float64Var(&f.spread, "spread", 1, "speed factor of a gang on several nodes, for each step between them in the topology")
-	fl.Float64Var(&f.talk, "communication", 0, "part of their time, 0 to 1, during which jobs that mind their bandwidth communicate where their GPUs are linked best; they are slower elsewhere in a node (see norn docs policies/mapa)")
+	fl.Float64Var(&f.talk, "communication", 0, "part of their time, 0 to 1, during which jobs that mind their bandwidth communicate where their GPUs are linked best; they are slower elsewhere in a node, and over links between nodes that they share (see norn docs policies/mapa)")
 	f.losses(fl)
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress and no remarks, only results and errors")
 	fl.StringVar(&f.pairs, "pairs", "", "measured speeds of jobs that share a GPU, two at a time (as Lucid and Gavel publish them, or CSV: model, beside, speed); a job without a model is given one of them, drawn by --seed")
@@ -136,6 +144,7 @@ each policy with ten seeds and compares the means; norn sweep varies anything.
 	fl.StringVar(&f.from, "from-summary", "", "repeat the run of this summary.json, with the same trace, cluster, policy and flags, except those that are given anew")
 	f.reading.flags(cmd)
 	f.requests.add(fl)
+	f.graphs.add(fl)
 	fl.Var(&f.due, "deadlines", "deadlines of jobs without one: submission + run time times a factor drawn from a range, as in 0.5-1.5, with shares of soft ones and of jobs without, as in 0.5-1.5,soft=30%,none=20%")
 	complete(cmd, map[string]completer{
 		"assume": words(experiment.Assumptions()...), "slowdown": words(experiment.Slowdowns()...),
@@ -154,6 +163,9 @@ func (f *simFlags) losses(fl *pflag.FlagSet) {
 	fl.StringVar(&f.snapshot, "snapshot", "30m", "time between two snapshots of a job, to which it falls back after a failure")
 	fl.StringVar(&f.loans, "loans", "", "what the owners of borrowed nodes lend and take back (CSV; see norn docs formats)")
 	fl.StringVar(&f.notice, "notice", "", "how long before they take nodes back they tell, where --loans does not say (default: not before)")
+	fl.StringVar(&f.sleep, "sleep", "", "which nodes sleep while nobody needs them, beside any policy: ces (by a forecast, as Helios) or vanilla (every idle one), with settings as in 'ces(buffer=7)' (default: none; see norn docs sleep)")
+	fl.Float64Var(&f.defrag, "defrag", 0, "move running jobs together so that a gang fits which would wait although enough GPUs are free, if so many times the cost of the moves is won; for policies that do not share GPUs (default: no moves; 2 is a good value)")
+	fl.StringVar(&f.boot, "boot", "5m", "how long a node takes to wake up")
 	fl.Float64Var(&f.headroom, "headroom", trace.DefaultHeadroom, "part of its nodes that a lender keeps above its load in --loans")
 }
 
@@ -167,6 +179,7 @@ const simExamples = `  norn sim
   norn sim --policy fifo,srtf --node-mtbf 7d --seed 1-10   means over seeds
   norn sim results/fifo/events.log.zst --policy srtf      what if, on a log
   norn sim requests.csv --policy fcfs,vtc --server a10g-7b   requests, not jobs
+  norn sim dags.jsonl --policy fair,decima --executors 50    graphs of stages
   norn sim --from-summary results/fifo/summary.json       the same result once more`
 
 // choicesText is a table of what jobs can be assumed to do, of how jobs that share a GPU
@@ -217,6 +230,9 @@ func (f *simFlags) simulate(cmd *cobra.Command, args []string) (err error) {
 	}
 	if len(args) == 1 && trace.IsRequests(args[0]) {
 		return f.serveInto(cmd, args[0])
+	}
+	if len(args) == 1 && dag.IsTrace(args[0]) {
+		return f.graphsInto(cmd, args[0])
 	}
 	if len(f.seeds) > 1 {
 		return f.overSeeds(cmd, args)
@@ -341,7 +357,7 @@ var errPipe = errors.New("can be read only once")
 
 // worldly are the flags that say how the world of a run behaves, and what is believed of it.
 func worldly() []string {
-	return []string{"cost", "spread", "communication", "speeds", "variability", "believed-variability", "pairs", "switching", "slowdown", "sharing", "node-mtbf", "repair", "job-mtbf", "snapshot", "loans", "notice", "headroom", "whole"}
+	return []string{"cost", "spread", "communication", "speeds", "variability", "believed-variability", "pairs", "switching", "slowdown", "sharing", "node-mtbf", "repair", "job-mtbf", "snapshot", "loans", "notice", "headroom", "sleep", "boot", "defrag", "whole"}
 }
 
 // otherWorld tells of what a log was made with and this run is not, so that what
@@ -367,6 +383,21 @@ func (f *simFlags) kept(err error, ended []*experiment.Outcome, all []experiment
 	return fmt.Errorf("%w: %d of %d policies had ended; their results are in %s until the next run", err, len(ended), len(all), f.to.Partial())
 }
 
+// needsWaits has the whole trace read before the first run, so that a user learns at once, not after hours,
+// that there is nothing to compare with.
+func (f *simFlags) needsWaits(cmd *cobra.Command, x *experiment.Experiment, src *experiment.Prepared) {
+	total := x.Total
+	x.Total = func(jobs int) {
+		if !src.TellsWaits() {
+			fmt.Fprintf(cmd.ErrOrStderr(), "norn: --baseline %s: %v; the baseline is another run\n", f.baseline, experiment.ErrUntold)
+			f.beside = ""
+		}
+		if total != nil {
+			total(jobs)
+		}
+	}
+}
+
 // run simulates all policies. It returns the outcomes of those that ended, in
 // order, and what is to be told of them.
 func (f *simFlags) run(cmd *cobra.Command, x *experiment.Experiment, compared []experiment.Choice, src *experiment.Prepared) ([]*experiment.Outcome, []told, error) {
@@ -374,6 +405,9 @@ func (f *simFlags) run(cmd *cobra.Command, x *experiment.Experiment, compared []
 	if file, ok := cmd.ErrOrStderr().(*os.File); ok && !f.quiet && term.IsTerminal(int(file.Fd())) {
 		show = newProgress(file, f.runs(compared), 0)
 		x.Watch, x.Total = show.Sink, show.jobs
+	}
+	if f.beside == experiment.AsWas {
+		f.needsWaits(cmd, x, src)
 	}
 	said := map[string][]string{}
 	all, err := x.AllOn(cmd.Context(), compared, f.growths, src, func(o *experiment.Outcome) error {
@@ -498,6 +532,19 @@ func (f *simFlags) experiment(cmd *cobra.Command) (*experiment.Experiment, error
 	if x.World, err = f.failures(); err != nil {
 		return nil, err
 	}
+	if f.sleep != "" {
+		if x.Sleep, err = sleep.Parse(f.sleep); err != nil {
+			return nil, misused("--sleep: %w", err)
+		}
+	}
+	if cmd.Flags().Changed("defrag") {
+		if !(f.defrag >= 1) {
+			return nil, misused("--defrag %v: write 1 or more", f.defrag)
+		}
+		moves := defrag.NewConfig()
+		moves.Margin = f.defrag
+		x.Defrag = &moves
+	}
 	if f.pairs != "" {
 		x.Slowdown.Pairs, err = trace.ReadPairs(f.pairs)
 	}
@@ -528,11 +575,11 @@ func elsewhere() []string { return append(unrecorded(), "cluster", "estimates", 
 
 // failures reads the flags about failures, and about nodes that others lend.
 func (f *simFlags) failures() (func(*sim.Config), error) {
-	var node, repair, job, snapshot, notice time.Duration
+	var node, repair, job, snapshot, notice, boot time.Duration
 	for _, v := range []struct {
 		flag, text string
 		to         *time.Duration
-	}{{"node-mtbf", f.nodeMTBF, &node}, {"repair", f.repair, &repair}, {"job-mtbf", f.jobMTBF, &job}, {"snapshot", f.snapshot, &snapshot}, {"notice", f.notice, &notice}} {
+	}{{"node-mtbf", f.nodeMTBF, &node}, {"repair", f.repair, &repair}, {"job-mtbf", f.jobMTBF, &job}, {"snapshot", f.snapshot, &snapshot}, {"notice", f.notice, &notice}, {"boot", f.boot, &boot}} {
 		if v.text == "" {
 			continue
 		}
@@ -544,7 +591,7 @@ func (f *simFlags) failures() (func(*sim.Config), error) {
 	}
 	loans, err := f.lent(trace.LoanOptions{Notice: notice, Headroom: f.headroom})
 	return func(c *sim.Config) {
-		c.Loans = loans
+		c.Loans, c.Boot = loans, boot
 		c.NodeMTBF, c.NodeRepair, c.JobMTBF, c.Snapshot = node, repair, job, snapshot
 	}, err
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/experiment/foreign"
 	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local"
 	"github.com/norn-scheduler/norn/local/cgroup"
@@ -105,7 +106,7 @@ func (f *upFlags) load() (*config.Config, error) {
 		c.Devices = config.Devices{Slots: config.OfSlots(n)}
 	}
 	if f.policy != "" {
-		all, err := choices([]string{f.policy}, nil)
+		all, err := choices([]string{f.policy}, nil, foreign.Live())
 		if err != nil {
 			return nil, err
 		}

@@ -34,7 +34,7 @@ func groups() []*group {
 	return []*group{
 		{Title: "For you", names: []string{"operator", "researcher", "lab"}},
 		{Title: "Begin", names: []string{"install", "concepts", "faq"}},
-		{Title: "Use", names: []string{"cli", "jobs", "clusters", "traces", "reports", "sweep", "plot", "plan", "external-policies", "live", "kubernetes", "gate", "slurm", "quotas", "estimators", "generators"}},
+		{Title: "Use", names: []string{"cli", "jobs", "clusters", "traces", "reports", "sweep", "tune", "plot", "plan", "external-policies", "live", "kubernetes", "gate", "model", "sleep", "defrag", "slurm", "quotas", "estimators", "generators"}},
 		{Title: "Reference", names: []string{"formats", "api", "protocol", "design"}},
 		{Title: "What to expect", names: []string{"limits", "reliability", "performance", "fidelity", "reproduce", "validate"}},
 	}

@@ -36,6 +36,7 @@ type editor struct {
 	scripted map[job.ID]bool // jobs of the stretch that the script holds
 	costs    measured
 	machine  []cluster.NodeID
+	asleep   map[cluster.NodeID]bool // nodes whose power was chosen while they were idle, which another policy may choose otherwise
 	already  int
 	waived   int
 }
@@ -49,6 +50,12 @@ type arrival struct {
 // before sees an event before the log is folded up to it, and begins the stretch
 // with the first one that is about a job.
 func (e *editor) before(ev *eventlog.Event) error {
+	if ev.Kind == eventlog.NodeSet && ev.Reason.Code == job.Sleeps {
+		if e.asleep == nil {
+			e.asleep = map[cluster.NodeID]bool{}
+		}
+		e.asleep[ev.Node] = true
+	}
 	switch ev.Kind {
 	case eventlog.NodeAdd, eventlog.NodeSet, eventlog.NodeLabels, eventlog.Device, eventlog.Foreign, eventlog.Used, eventlog.Learnt, eventlog.Carry, eventlog.Past, eventlog.Measured, eventlog.Recall:
 	default:
@@ -93,9 +100,10 @@ func (e *editor) begin(from time.Duration) {
 	var ill []eventlog.Event
 	for _, ev := range eventlog.Inventory(was.Cluster) {
 		ev.Time = first
-		if ev.Kind == eventlog.NodeAdd {
+		switch ev.Power = e.power(&ev); {
+		case ev.Kind == eventlog.NodeAdd:
 			e.emit(ev)
-		} else {
+		case ev.Kind != eventlog.NodeSet || ev.Health != cluster.Up || ev.Power != cluster.Awake:
 			ill = append(ill, ev)
 		}
 	}
@@ -268,7 +276,10 @@ func (e *editor) node(ev *eventlog.Event) {
 	e.emit(*ev)
 	switch ev.Kind {
 	case eventlog.NodeSet:
-		e.script = append(e.script, eventlog.Event{Time: ev.Time, Kind: ev.Kind, Node: ev.Node, Health: ev.Health, Power: ev.Power, Reason: loan(ev.Reason)})
+		if ev.Reason.Code == job.Sleeps {
+			return
+		}
+		e.script = append(e.script, eventlog.Event{Time: ev.Time, Kind: ev.Kind, Node: ev.Node, Health: ev.Health, Power: e.power(ev), Reason: loan(ev.Reason)})
 	case eventlog.Device:
 		e.script = append(e.script, eventlog.Event{Time: ev.Time, Kind: ev.Kind, Device: ev.Device, Broken: ev.Broken})
 	case eventlog.Foreign:
@@ -276,6 +287,15 @@ func (e *editor) node(ev *eventlog.Event) {
 		use.GPUs = slices.Clone(use.GPUs)
 		e.script = append(e.script, eventlog.Event{Time: ev.Time, Kind: ev.Kind, Node: ev.Node, Foreign: &use})
 	}
+}
+
+// power is the power of a node as an event tells it, awake where it has been chosen while the node was
+// idle.
+func (e *editor) power(ev *eventlog.Event) cluster.Power {
+	if ev.Kind == eventlog.NodeSet && e.asleep[ev.Node] {
+		return cluster.Awake
+	}
+	return ev.Power
 }
 
 // loan is the reason of a change of a node if its owner has lent it or taken it back.

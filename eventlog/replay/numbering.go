@@ -51,6 +51,8 @@ func (n *numbering) names(s *state.State) error {
 			return fmt.Errorf("%s %q: unknown parent domain %d", d.Level, d.Name, d.Parent)
 		}
 		d.Parent = n.domains[d.Parent]
+		up := d.Uplink
+		d.Uplink = cluster.Uplink{}
 		id, known := places[d]
 		if !known {
 			var err error
@@ -58,6 +60,7 @@ func (n *numbering) names(s *state.State) error {
 				return err
 			}
 		}
+		cluster.SetUplink(s.Cluster, id, up)
 		n.domains = append(n.domains, id)
 	}
 	return n.tenants(s.Tenants)
@@ -310,7 +313,7 @@ func (n *numbering) job(id job.ID) job.ID {
 // terms of the state.
 func (n *numbering) places(ev *eventlog.Event) error {
 	ev.Reason.Job = n.job(ev.Reason.Job)
-	if why := &ev.Reason; (why.Code == job.NodeLost || why.Code == job.TakenBack) && why.Need >= 0 && int(why.Need) < len(n.nodes) {
+	if why := &ev.Reason; (why.Code == job.NodeLost || why.Code == job.TakenBack || why.Code == job.Sleeps) && why.Need >= 0 && int(why.Need) < len(n.nodes) {
 		why.Need = int32(n.nodes[why.Need])
 	}
 	if ev.Alloc == nil {

@@ -244,9 +244,11 @@ func CopyKinds(from, to *cluster.Cluster) error {
 		to.AddPool(from.PoolName(cluster.PoolID(p)))
 	}
 	for d := to.Domains(); d < from.Domains(); d++ {
-		if _, err := to.AddDomain(from.Domain(cluster.DomainID(d))); err != nil {
+		id, err := to.AddDomain(from.Domain(cluster.DomainID(d)))
+		if err != nil {
 			return err
 		}
+		cluster.SetUplink(to, id, cluster.UplinkOf(from, cluster.DomainID(d)))
 	}
 	return nil
 }

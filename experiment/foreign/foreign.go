@@ -13,7 +13,8 @@
 //
 // A process may be killed at any time. Another one then takes its place and is told the
 // whole state. After several failures in a row first in, first out decides for the rest of
-// the run, and Remarks says so.
+// the run, and Remarks says so. In a live world (Live) such a plan fails instead, so that its
+// daemon puts another policy in force, and nobody else may write the files of the command.
 //
 // Times on the wire are seconds since the start of the run, sizes are GPUs, cores and bytes.
 // The package reads the clock to see how long a process takes, and for nothing else: a
@@ -26,6 +27,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -52,6 +54,21 @@ func Entry() policy.Entry {
 	}
 }
 
+// Live is the policy for a live world, as its owner names it: a policy of the same name that
+// waits less long for its program, and starts none that somebody else could have written.
+func Live() policy.Entry {
+	e := Entry()
+	e.New = func() policy.Config {
+		c := NewConfig()
+		c.Budget, c.Begin, c.Tries, c.live = 2*time.Second, 5*time.Second, 2, true
+		return c
+	}
+	return e
+}
+
+// mostPatience is how long a live world may wait for a decision. It answers nobody meanwhile.
+const mostPatience = time.Minute
+
 // Config is the settings of the policy.
 type Config struct {
 	Command string         // program and arguments, see Words
@@ -60,6 +77,8 @@ type Config struct {
 	Tries   int            // processes that one decision is asked of, before others decide
 	Elastic bool           // it resizes jobs: those that resize in place outlive the loss of a node
 	Place   place.Strategy // where an act names none
+
+	live bool // see Live
 }
 
 // NewConfig returns the defaults. There is no command among them.
@@ -85,6 +104,11 @@ func (c *Config) Params() param.Set {
 // Resizes tells whether the policy changes the number of tasks of running jobs.
 func (c *Config) Resizes() bool { return c.Elastic }
 
+// Patience is how long a decision may take at most, with all processes that are asked.
+func (c *Config) Patience() time.Duration {
+	return time.Duration(c.Tries) * (c.Begin + c.Budget + 3*patience) // three seconds to end one
+}
+
 // Needs is empty: nobody knows what a program lives on.
 func (c *Config) Needs() need.List { return nil }
 
@@ -106,6 +130,18 @@ func New(c Config) (*Policy, error) {
 	}
 	if words[0], err = find(words[0]); err != nil {
 		return nil, err
+	}
+	if c.live {
+		if c.Patience() > mostPatience {
+			return nil, fmt.Errorf("budget %s and begin %s, tried %s, come to more than %s, and nobody is answered meanwhile: make them less",
+				unit.Human(c.Budget), unit.Human(c.Begin), times(c.Tries), unit.Human(mostPatience))
+		}
+		if words[0], err = filepath.Abs(words[0]); err != nil {
+			return nil, err
+		}
+		if err := ownAlone(words); err != nil {
+			return nil, err
+		}
 	}
 	return &Policy{Stderr: os.Stderr, cfg: c, words: words, wake: unit.Never}, nil
 }
@@ -205,6 +241,8 @@ func (c *Policy) Decide(v *sched.View, p *sched.Plan) {
 	switch {
 	case errors.Is(err, errClosed):
 		p.Invalidate(err)
+	case err != nil && c.cfg.live: // whoever runs that world says who decides instead
+		p.Invalidate(fmt.Errorf("the program failed%s: %w", inARow(c.cfg.Tries), err))
 	case err != nil:
 		c.giveUp(v, p, err)
 	default:
@@ -274,6 +312,11 @@ func (c *Policy) running() (proc *process, fresh bool, err error) {
 		return nil, false, errClosed
 	case c.proc != nil:
 		return c.proc, false, nil
+	}
+	if c.cfg.live {
+		if err := ownAlone(c.words); err != nil {
+			return nil, false, err
+		}
 	}
 	if proc, err = start(c.words, &labelled{to: c.Stderr, label: c.String() + ": "}); err != nil {
 		return nil, false, err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,6 +41,7 @@ func start(words []string, messages io.Writer) (*process, error) {
 	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Stderr, cmd.WaitDelay = messages, patience
 	apart(cmd)
+	mortal(cmd)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -48,10 +50,20 @@ func start(words []string, messages io.Writer) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := cmd.Start(); err != nil {
+	p := &process{cmd: cmd, in: in, out: out, buf: bufio.NewReaderSize(out, 64<<10), gone: make(chan struct{})}
+	started := make(chan error)
+	go func() { // the kernel ends the process with the thread that has started it
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		if started <- err; err == nil {
+			<-p.gone
+		}
+	}()
+	if err := <-started; err != nil {
 		return nil, err
 	}
-	return &process{cmd: cmd, in: in, out: out, buf: bufio.NewReaderSize(out, 64<<10), gone: make(chan struct{})}, nil
+	return p, nil
 }
 
 // exchange sends a message and waits for the line that answers it, without its end. The

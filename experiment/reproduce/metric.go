@@ -39,6 +39,33 @@ func meanWait() Metric {
 	return stat("mean-wait", "mean wait", func(r *report.Result) time.Duration { return r.Wait.Mean })
 }
 
+// gpuTime is the GPU time that jobs had.
+func gpuTime() Metric {
+	return Metric{Key: "gpu-time", Name: "GPU time of jobs", Of: func(o *experiment.Outcome) float64 { return o.Result.GPU.Held }}
+}
+
+// energy is what nodes and GPUs have consumed, in kWh.
+func energy() Metric {
+	return Metric{Key: "energy", Name: "energy", Of: func(o *experiment.Outcome) float64 { return o.Result.Energy.KWh }}
+}
+
+// nodesBusy is the part of the time of nodes that are awake in which jobs had anything of them.
+func nodesBusy() Metric {
+	return Metric{Key: "nodes-busy", Name: "nodes busy, of those awake", Higher: true, Of: func(o *experiment.Outcome) float64 { return o.Result.Energy.Busy }}
+}
+
+// wakes is how often nodes were woken, a day.
+func wakes() Metric {
+	return Metric{Key: "wakes", Name: "wakes a day", Of: func(o *experiment.Outcome) float64 { return o.Result.Energy.Slept.Wakes }}
+}
+
+// delayed is the share of the jobs that waited for a node to wake up.
+func delayed() Metric {
+	return Metric{Key: "delayed", Name: "share of jobs delayed by wakes", Of: func(o *experiment.Outcome) float64 {
+		return float64(o.Result.Energy.Slept.Delayed) / float64(o.Result.Jobs.Submitted)
+	}}
+}
+
 // deadlines is the share of deadlines that were met.
 func deadlines() Metric {
 	return Metric{Key: "deadlines", Name: "share of deadlines met", Higher: true, Of: func(o *experiment.Outcome) float64 { return o.Result.Promises.Share() }}

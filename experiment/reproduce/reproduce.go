@@ -31,7 +31,7 @@ import (
 
 // World is one workload on one cluster. The zero value of each field means none.
 type World struct {
-	// Sim is the arguments of norn sim but the policies. Words that begin with data/ or
+	// Sim is the arguments of norn sim but the policies. Words of it and of Generate that begin with data/ or
 	// golden/ are paths below the data folder.
 	Sim string
 
@@ -55,12 +55,17 @@ const (
 // Files are the paths below the data folder that a world reads.
 func (w *World) Files() []string {
 	out := slices.Clone(w.Needs)
-	for _, word := range strings.Fields(w.Sim) {
-		if strings.HasPrefix(word, "data/") || strings.HasPrefix(word, "golden/") {
+	for _, word := range append(strings.Fields(w.Sim), strings.Fields(w.Generate)...) {
+		if InData(word) {
 			out = append(out, word)
 		}
 	}
 	return out
+}
+
+// InData tells whether a word of a command is a path below the data folder.
+func InData(word string) bool {
+	return strings.HasPrefix(word, "data/") || strings.HasPrefix(word, "golden/")
 }
 
 // Shell is the commands that simulate the world under some policies, where NORN_DATA
@@ -78,16 +83,22 @@ func (w *World) Shell(policies []string) string {
 		fmt.Fprintf(&b, "printf '%s' > %s; ", strings.ReplaceAll(w.Cluster, "\n", `\n`), ClusterFile)
 	}
 	if w.Generate != "" {
-		fmt.Fprintf(&b, "norn trace generate %s -o %s; ", w.Generate, TraceFile)
+		fmt.Fprintf(&b, "norn trace generate%s -o %s; ", shellWords(w.Generate), TraceFile)
 	}
-	b.WriteString("norn sim")
-	for _, word := range strings.Fields(w.Sim) {
-		if strings.HasPrefix(word, "data/") || strings.HasPrefix(word, "golden/") {
+	b.WriteString("norn sim" + shellWords(w.Sim))
+	fmt.Fprintf(&b, " --policy '%s'", list)
+	return b.String()
+}
+
+// shellWords are the words of a command, each behind a space.
+func shellWords(text string) string {
+	var b strings.Builder
+	for _, word := range strings.Fields(text) {
+		if InData(word) {
 			word = "$NORN_DATA/" + word
 		}
 		b.WriteString(" " + word)
 	}
-	fmt.Fprintf(&b, " --policy '%s'", list)
 	return b.String()
 }
 

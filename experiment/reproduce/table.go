@@ -10,7 +10,10 @@ func Studies() []Study {
 		themis(), astraea(), gandivaFair(), fgd(), hivedCells(), // fair.go
 		mapa(),
 		pollux(), sia(), slaq(), ones(), easyscale(), optimus(), afs(), elasticflow(), chronus(), ymir(), // elastic.go
+		gas(),
+		aSRPT(),
 		lyra(), freetrain(), singularity(), // borrowed.go
 		lucid(), muri(), gandiva(), antman(), iadeep(), muxflow(), bsbf(), gimbal(), rmixer(), // sharing.go
+		decima(), // stages.go
 	)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/experiment"
@@ -127,7 +128,7 @@ func (m *Machine) suffix() string {
 func (p *Plan) on(ctx context.Context, m *Machine, script []eventlog.Event) error {
 	q, suffix := p.q, m.suffix()
 	x := &experiment.Experiment{
-		Spec: m.Spec, Estimate: q.Estimates.of, Seed: 1, Costs: &p.costs, Report: q.Report,
+		Spec: m.Spec, Estimate: q.Estimates.of, Seed: 1, Costs: &p.costs, Report: q.Report, Sleep: m.Sleep, Defrag: m.Defrag,
 		World: func(c *sim.Config) { c.Script = slices.Clone(script) },
 	}
 	header := &p.h.Parts[0].Header
@@ -186,10 +187,28 @@ func (p *Plan) simulated(o *experiment.Outcome, m *Machine) *Row {
 	if m.Grow {
 		row.growth = m.Name
 	}
+	if m.Sleep != nil {
+		row.Remarks = append(row.Remarks, p.slept(o))
+	}
 	if p.Unchecked == nil && m.Name == "" && o.Choice.String() == p.force.String() {
 		row.Name, row.Kind = row.Name+", simulated", Checked
 	}
 	return row
+}
+
+// slept says what came of nodes that sleep, beside the same policy without.
+func (p *Plan) slept(o *experiment.Outcome) string {
+	e := o.Result.Energy
+	if e == nil || e.Slept == nil {
+		return "no node was ever idle for long enough to sleep"
+	}
+	text := fmt.Sprintf("%.1f nodes asleep on average, %.1f wakes a day, %s delayed by them; %.0f kWh", e.Slept.Nodes, e.Slept.Wakes, unit.CountOrNo(e.Slept.Delayed, "job"), e.KWh)
+	for _, r := range p.Rows {
+		if was := r.Result.Energy; r.policy == o.Name && was != nil && was.Slept == nil {
+			return text + fmt.Sprintf(" instead of %.0f", was.KWh)
+		}
+	}
+	return text
 }
 
 // Publish writes the page for all rows, and the files of what happened, into the folder

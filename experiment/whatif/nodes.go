@@ -384,9 +384,11 @@ func nodeLike(was, c *cluster.Cluster, g *clusterspec.Group) (n cluster.NodeSpec
 		n.Pooled = g.Pooled
 	} else if n = *was.Node(cluster.NodeID(at)); n.Domain > 0 {
 		level, _, parent := was.Domain(n.Domain)
+		up := cluster.UplinkOf(c, n.Domain)
 		if n.Domain, err = c.AddDomain(level, "added", parent); err != nil {
 			return n, err
 		}
+		cluster.SetUplink(c, n.Domain, up)
 	}
 	if named {
 		n.Pool = pool

@@ -26,6 +26,8 @@ import (
 	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/policy/defrag"
+	"github.com/norn-scheduler/norn/policy/sleep"
 	"github.com/norn-scheduler/norn/report"
 	"github.com/norn-scheduler/norn/tenant"
 	"github.com/norn-scheduler/norn/trace/clusterspec"
@@ -82,6 +84,9 @@ type Machine struct {
 	Name string // ends the names of its rows: on 2x8:A100, or 3 GPUs
 	Grow bool   // it is one of those that tell how many nodes are enough
 
+	Sleep  sleep.Config   // chooses nodes that sleep; nil: none does
+	Defrag *defrag.Config // moves jobs together for gangs that would wait; nil: nobody does
+
 	// Resized tells that it is the machine that was there with another number of GPUs, or the
 	// cluster that was there with other nodes.
 	// Then people drain the same parts of it. On another cluster, nobody drains anything.
@@ -90,6 +95,32 @@ type Machine struct {
 	// Of the nodes and devices that were there the numbers here; nil: they are the same.
 	nodes   map[cluster.NodeID]cluster.NodeID
 	devices map[cluster.DeviceID]cluster.DeviceID
+}
+
+// Managed is a machine on which nodes sleep, or jobs are moved together: m, or where it is nil the one that
+// was there at the end of the history. Its name says so. It fails as Was does.
+func (h *History) Managed(m *Machine, asleep sleep.Config, moves *defrag.Config) (*Machine, error) {
+	if m == nil {
+		spec, err := h.Was()
+		if err != nil {
+			return nil, err
+		}
+		m = &Machine{Spec: spec, Resized: true}
+	}
+	out := *m
+	out.Sleep, out.Defrag = asleep, moves
+	var names []string
+	if out.Name != "" {
+		names = append(names, out.Name)
+	}
+	if asleep != nil {
+		names = append(names, "idle nodes asleep")
+	}
+	if moves != nil {
+		names = append(names, "jobs moved together")
+	}
+	out.Name = strings.Join(names, ", ")
+	return &out, nil
 }
 
 // Was is the machine as it was at the end of a history, with its tenants. It fails where

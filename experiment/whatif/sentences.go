@@ -44,7 +44,7 @@ func (p *Plan) Assumptions() []string {
 	switch m := p.q.Machines[0]; {
 	case m.nodes != nil:
 		out = append(out, "Added nodes are like earlier ones with the same GPUs, in places of their own. Nothing else is known of others.")
-	case m.Resized:
+	case m.Resized && m.Sleep == nil && m.Defrag == nil:
 		out = append(out, "With another number of GPUs, the machine has the CPUs and the memory that it has.")
 	}
 	return out

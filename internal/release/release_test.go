@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	cdx "github.com/CycloneDX/cyclonedx-go"
@@ -67,11 +68,21 @@ func TestRelease(t *testing.T) {
 	})
 }
 
-// makeRelease makes a release from a fresh clone of the last commit in the folder dir.
+// head is the last commit as the test began: there may be others since.
+var head = sync.OnceValue(func() string {
+	out, err := exec.Command("git", "rev-parse", "HEAD").Output()
+	if err != nil {
+		return "no commit: " + err.Error()
+	}
+	return strings.TrimSpace(string(out))
+})
+
+// makeRelease makes a release from a fresh clone of that commit in the folder dir.
 func makeRelease(t *testing.T, dir, targets string) string {
 	t.Helper()
 	clone, out := filepath.Join(dir, "clone"), filepath.Join(dir, "dist")
 	command(t, ".", "git", "clone", "--quiet", "--no-hardlinks", "../..", clone)
+	command(t, clone, "git", "checkout", "--quiet", "--detach", head())
 	if err := run(t.Context(), clone, out, targets); err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +144,7 @@ func checkProgram(t *testing.T, path string, static bool) {
 	if err := json.Unmarshal([]byte(command(t, ".", path, "version", "--json")), &v); err != nil {
 		t.Fatal(err)
 	}
-	head := strings.TrimSpace(command(t, ".", "git", "rev-parse", "HEAD"))
+	head := head()
 	if v.Commit != head || v.Modified || v.Version == "" {
 		t.Errorf("%s says %+v: it is of commit %s, unmodified", path, v, head)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster/label"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/experiment"
+	"github.com/norn-scheduler/norn/experiment/foreign"
 	"github.com/norn-scheduler/norn/internal/yamltext"
 	"github.com/norn-scheduler/norn/job"
 )
@@ -60,7 +61,9 @@ norn sim --policy takes it. The default never stops a job, serves in order of
 submission, and lets a later job go ahead only where that delays nobody. Others
 for a lab: fairshare (who has used little goes first; stops nobody), maxmin
 (tenants take back what they are guaranteed), tiresias (short jobs first, nothing
-known of run times). norn policies lists all, norn plan says what would change.`),
+known of run times). norn policies lists all, norn plan says what would change.
+exec(python3 /srv/norn/mine.py) is a program of your own. It has the rights of Norn,
+so nobody but you and root may write it.`),
 		{key: "estimates", set: c.Estimates.read, show: func() string { return c.Estimates.String() },
 			doc: `Where run times are known from, the source that is asked first in front: user (the
 word of who submits), history (learnt from jobs that have ended). []: nothing is.`},
@@ -204,7 +207,7 @@ func parsePolicy(s string) (experiment.Choice, error) {
 	if !printable(s) {
 		return experiment.Choice{}, fmt.Errorf("%q is not a policy", s)
 	}
-	c, err := experiment.ParseChoice(s)
+	c, err := experiment.ParseChoice(s, foreign.Live())
 	if err == nil {
 		_, err = c.Make()
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/norn-scheduler/norn/perf/predict"
 	"github.com/norn-scheduler/norn/perf/predict/boost"
 	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/policy/kit/learner"
 	"github.com/norn-scheduler/norn/policy/kit/queue"
 	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
@@ -109,12 +110,16 @@ func (c *Config) Policy() (sched.Policy, error) {
 	if c.Refresh <= 0 || c.Age <= 0 {
 		return nil, fmt.Errorf("refresh and age must be above 0")
 	}
-	return &policy{cfg: *c, learner: newLearner(c)}, nil
+	trees := c.Trees
+	return &policy{cfg: *c, learner: learner.New(learner.Config{
+		Lambda: c.Lambda, Rolling: c.Rolling, Smooth: c.Smooth, Rows: c.Rows, Least: 2 * trees.Leaf, Growth: c.Growth, Refresh: c.Refresh, Prior: c.Prior,
+		Grow: func(x, y []float64) (learner.Regressor, error) { return boost.Train(trees, x, y) },
+	})}, nil
 }
 
 type policy struct {
 	cfg        Config
-	learner    *learner // shared between pools
+	learner    *learner.Learner // shared between pools
 	queue      queue.Queue
 	infeasible sched.Infeasible
 	blocked    job.ID
@@ -130,7 +135,7 @@ func (q *policy) Divide() sched.Policy { return &policy{cfg: q.cfg, learner: q.l
 // Decide implements sched.Policy.
 func (q *policy) Decide(v *sched.View, p *sched.Plan) {
 	if q.cfg.Predict != Given {
-		q.learner.follow(v)
+		q.learner.Follow(v)
 	}
 	q.blocked = job.None
 	q.ranked = q.ranked[:0]
@@ -252,7 +257,7 @@ func (q *policy) rank(v *sched.View, j sched.Job) (int64, error) {
 	if n, noted := sched.Recall[note](j); noted && n.at >= j.Since() && n.at >= q.lastRefresh(v) {
 		return n.rank, nil
 	}
-	seconds, err := q.learner.predict(j.Spec())
+	seconds, err := q.learner.Predict(j.Spec())
 	if err == nil && own {
 		q.ranked = append(q.ranked, j.ID)
 	}

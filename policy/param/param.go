@@ -24,8 +24,38 @@ type Param struct {
 	Doc     string // one line
 	Default string // as a user would write it
 
+	Kind        Kind
+	Least, Most float64  // of an Int or a Float
+	Options     []string // of a Choice
+
 	set func(string) error
 	get func() string
+}
+
+// Kind is what the value of a setting is.
+type Kind uint8
+
+// The kinds of values.
+const (
+	IsText     Kind = iota // or words
+	IsBool                 // true or false
+	IsInt                  // a whole number from Least to Most
+	IsFloat                // a number from Least to Most
+	IsFloats               // numbers
+	IsDuration             // not negative, or never
+	IsChoice               // one of Options
+)
+
+// of tells what the value of a setting is.
+func (p Param) of(k Kind) Param {
+	p.Kind = k
+	return p
+}
+
+// from tells what the value of a setting is and between which numbers it lies.
+func (p Param) from(k Kind, least, most float64) Param {
+	p.Kind, p.Least, p.Most = k, least, most
+	return p
 }
 
 // Get is the value as a user would write it.
@@ -82,7 +112,7 @@ func Bool(name string, v *bool, doc string) Param {
 		}
 		*v = b
 		return nil
-	})
+	}).of(IsBool)
 }
 
 // Int binds a whole number between least and most.
@@ -94,7 +124,7 @@ func Int(name string, v *int, least, most int, unit, doc string) Param {
 		}
 		*v = n
 		return nil
-	})
+	}).from(IsInt, float64(least), float64(most))
 }
 
 // Float binds a number between least and most.
@@ -106,7 +136,7 @@ func Float(name string, v *float64, least, most float64, unit, doc string) Param
 		}
 		*v = f
 		return nil
-	})
+	}).from(IsFloat, least, most)
 }
 
 // Floats binds a list of numbers, written with commas.
@@ -132,7 +162,7 @@ func Floats(name string, v *[]float64, unit, doc string) Param {
 		}
 		*v = out
 		return nil
-	})
+	}).of(IsFloats)
 }
 
 // Duration binds a time that is not negative.
@@ -154,7 +184,7 @@ func Duration(name string, v *time.Duration, doc string) Param {
 		}
 		*v = d
 		return nil
-	})
+	}).of(IsDuration)
 }
 
 // Option is one of the values that a Choice allows.
@@ -186,7 +216,7 @@ func Choice[T comparable](name string, v *T, options []Option[T], doc string) Pa
 		}
 		return fmt.Errorf("write one of %s", strings.Join(names, ", "))
 	})
-	p.Unit = strings.Join(names, "|")
+	p.Unit, p.Kind, p.Options = strings.Join(names, "|"), IsChoice, names
 	return p
 }
 

@@ -113,6 +113,9 @@ func (b *believer) Grid(j *job.Job) *perf.Grid {
 // Unmeasured implements perf.Measurable.
 func (b *believer) Unmeasured(j *job.Job, cores unit.Milli) bool {
 	p := b.profiles[model(j)]
+	if j.Hints != nil && j.Hints.CPUPerGPU > 0 {
+		return false // it tells
+	}
 	return j.Model != "" && (p == nil || p.more && cores > unit.Milli(p.Cores)*unit.One/unit.Milli(p.GPUs))
 }
 

@@ -120,6 +120,8 @@ func (y *policy) excuse(v *sched.View, p *sched.Plan, solved bool) {
 		switch {
 		case v.NodesChanged() && j.Reason().Never() && p.Never(j.ID, place.Pack).Code == job.NoReason:
 			p.Wait(j.ID, y.notYet(v))
+		case how == job.After && !over(v, with) && !solved && j.Reason().Code == job.Because:
+			// what is believed of it is told anew at each division
 		case how == job.After && !over(v, with):
 			p.Wait(j.ID, follows(v, v.Job(with), j))
 		case ok && at > v.Now:

@@ -108,7 +108,7 @@ func (s *solve) run(pool cluster.PoolID, gpus int, jobs []sched.Job) ([]outcome,
 	s.table, _ = s.v.Transfer.(tabled)
 	s.gather(jobs, node)
 	s.rank()
-	p := &solver.Problem{GPUs: gpus, Sizes: s.sizes, Merges: s}
+	p := &solver.Problem{GPUs: gpus, Sizes: s.sizes, Merges: s, Jobs: make([]solver.Entity, 0, len(s.entities))}
 	for i := range s.entities {
 		p.Jobs = append(p.Jobs, s.cost(&s.entities[i]))
 	}
@@ -129,7 +129,8 @@ func (s *solve) run(pool cluster.PoolID, gpus int, jobs []sched.Job) ([]outcome,
 // gather makes entities of jobs: those that are merged and have both not ended are
 // one.
 func (s *solve) gather(jobs []sched.Job, node int) {
-	at := map[job.ID]int{} // job -> place in jobs
+	at := make(map[job.ID]int, len(jobs)) // job -> place in jobs
+	s.entities = make([]entity, 0, len(jobs))
 	for i, j := range jobs {
 		at[j.ID] = i
 	}
@@ -276,7 +277,7 @@ func (s *solve) observed(e *entity) (fa, fb float64) {
 // rank sets what it costs to leave each job without GPUs: a little more the less it
 // has left, so that shorter ones win ties.
 func (s *solve) rank() {
-	var all []*task
+	all := make([]*task, 0, len(s.entities))
 	for i := range s.entities {
 		e := &s.entities[i]
 		if all = append(all, &e.task); e.mate != nil {

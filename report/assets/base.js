@@ -29,8 +29,30 @@ Norn.moment = function (s) {
   }).filter(Boolean).join(' ');
 };
 
+// origin is the time of day at zero, in seconds since 1970 in UTC; null: it is not known.
+Norn.origin = null;
+
+// date writes a moment as a date and a time of day in UTC.
+Norn.date = (s) => new Date((Norn.origin + s) * 1000).toISOString().slice(0, 16).replace('T', ' ');
+
+// when writes a moment for a reader: as a date where the trace tells it.
+Norn.when = (s) => (Norn.origin === null ? Norn.moment(s) || '0' : Norn.date(s));
+
+// marks are the multiples of step between two moments, those of the day where dates are known.
+Norn.marks = function (min, max, step) {
+  const shift = Norn.origin === null ? 0 : Norn.origin % 86400;
+  const out = [], first = Math.ceil((min + shift) / step);
+  for (let i = first; i * step - shift <= max && out.length < 1000; i++) out.push(i * step - shift);
+  return out;
+};
+
 // clock writes a moment with all that tells it from its neighbours step apart.
 Norn.clock = function (s, step) {
+  if (Norn.origin !== null && step >= 1) {
+    const at = new Date((Norn.origin + s) * 1000), [day, time] = at.toISOString().split('T');
+    if (step >= 86400 || time.startsWith('00:00:00')) return step >= 15552000 ? day : day.slice(5);
+    return time.slice(0, step < 60 ? 8 : 5);
+  }
   if (step < 1) return s.toFixed(step < 0.1 ? 2 : 1) + 's';
   const d = Math.floor(s / 86400), h = Math.floor(s / 3600) % 24, m = Math.floor(s / 60) % 60, sec = Math.round(s % 60);
   const out = [];

@@ -152,7 +152,7 @@ Norn.Gantt = class {
       'Job ' + job.key,
       who,
       'Held ' + Norn.gpus(Math.round(held * 1000)) + ' on ' + this.where(i) + ' for ' + Norn.human(b.end[i] - b.start[i]),
-      'From ' + Norn.moment(b.start[i]) + ' to ' + Norn.moment(b.end[i]) + ', submitted at ' + Norn.moment(job.submit),
+      'From ' + Norn.when(b.start[i]) + ' to ' + Norn.when(b.end[i]) + ', submitted at ' + Norn.when(job.submit),
       'How it ended: ' + why.text.replace('{job}', () => other),
     ];
   }

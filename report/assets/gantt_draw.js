@@ -278,7 +278,7 @@ Norn.GanttDraw = class {
     ctx.fillStyle = Norn.colour('muted');
     ctx.strokeStyle = Norn.colour('line');
     ctx.lineWidth = 1;
-    for (let t = Math.ceil(v.t0 / step) * step; t <= v.t1; t += step) {
+    for (const t of Norn.marks(v.t0, v.t1, step)) {
       const x = this.x(t);
       ctx.beginPath();
       ctx.moveTo(x, this.bottom);

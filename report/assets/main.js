@@ -6,10 +6,12 @@
   const page = { data, ready: false };
   window.nornReport = page; // for those who look at the page with a program
 
+  if (data.origin !== undefined) Norn.origin = data.origin;
   Norn.tables();
   page.plots = Norn.plots(data);
   if (document.getElementById('gantt') && data.runs.some((r) => r.chart)) makeGantt();
   makeChips();
+  makeTools();
   followLooks();
   page.ready = true;
 
@@ -28,6 +30,11 @@
     at('colour').addEventListener('change', (e) => { gantt.colouring = e.target.value; gantt.paint(); tell(); });
     for (const b of document.querySelectorAll('#gantt [data-do]')) b.addEventListener('click', () => input.act(b.dataset.do));
     gantt.show(first);
+    if (gantt.racks.length > 32) { // no job can be followed by its colour: who had the GPUs can
+      gantt.colouring = data.jobs.tenants.length > 1 ? 'tenant' : 'size';
+      at('colour').value = gantt.colouring;
+      gantt.paint();
+    }
     tell();
 
     // tell writes what belongs to the run and the colours that are shown.
@@ -57,6 +64,29 @@
       const stress = (run) => Object.values(page.plots).forEach((p) => p.stress(run));
       for (const kind of ['pointerenter', 'focus']) chip.addEventListener(kind, () => stress(Number(chip.dataset.run)));
       for (const kind of ['pointerleave', 'blur']) chip.addEventListener(kind, () => stress(null));
+    }
+  }
+
+  // makeTools gives each chart its buttons, and all of them the one for a chart a run.
+  function makeTools() {
+    const pressed = (b) => {
+      const on = b.getAttribute('aria-pressed') !== 'true';
+      b.setAttribute('aria-pressed', String(on));
+      return on;
+    };
+    const apart = document.getElementById('apart');
+    if (apart) apart.addEventListener('click', () => {
+      const on = pressed(apart);
+      Object.values(page.plots).forEach((p) => { p.apart = on; p.make(); });
+    });
+    for (const [id, plot] of Object.entries(page.plots)) {
+      for (const b of plot.place.querySelectorAll('[data-plot]')) b.addEventListener('click', () => {
+        if (b.dataset.plot === 'tail') {
+          plot.tail = pressed(b);
+          plot.make();
+        } else if (b.dataset.plot === 'csv') Norn.save(id + '.csv', 'text/csv', Norn.csv(plot));
+        else Norn.save(id + '.svg', 'image/svg+xml', Norn.svg(plot));
+      });
     }
   }
 

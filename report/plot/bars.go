@@ -15,7 +15,7 @@ func (in *Input) measured() []Measure {
 	out := slices.Clone(in.Measures)
 	for i := range in.Runs {
 		r := &in.Runs[i]
-		s := statsOf(r, func(*Job) bool { return true })
+		s := jct.stats(r, func(*Job) bool { return true })
 		if s.N == 0 {
 			continue
 		}

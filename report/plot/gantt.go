@@ -2,7 +2,6 @@ package plot
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,24 +33,42 @@ func gantt(in *Input, o Options) (*Picture, error) {
 		return nil, noData("%s has no event log in which a job has GPUs", in.Runs[at].Name)
 	}
 	unit := unitOf(g.End.Seconds())
-	p := &Picture{Data: Table{Header: []string{"run", "job", "from_s", "to_s", "low_gpu", "high_gpu", "gpus"}}}
+	p := &Picture{Data: Table{Header: []string{"run", "job", "from_s", "to_s", "low_gpu", "high_gpu", "gpus", "tenant"}}}
 	panel := draw.Panel{
 		Title: in.Runs[at].Name, X: draw.Axis{Title: "Time (" + unit.name + ")", From: g.Start.Seconds() / unit.seconds, To: g.End.Seconds() / unit.seconds},
 		Y: draw.Axis{Title: "GPU", From: 0, To: g.GPUs, Down: true},
 	}
-	seen := map[string]string{}
-	for _, b := range g.Bars {
-		j := &Job{GPUs: float64(b.Job.Demand.Milli(b.Job.Demand.Roles[0].Tasks)) / 1000}
-		size := BySize.of(j)
-		seen[size] = palette.Light(shades[min(max(report.BySize.Rank(size), 0), len(shades)-1)])
-		p.Data.add(in.Runs[at].Name, cmp.Or(b.Job.Key, strconv.Itoa(int(b.Job.ID))), b.Start.Seconds(), b.End.Seconds(), b.Low, b.High, j.GPUs)
-		panel.Boxes = append(panel.Boxes, draw.Box{X0: b.Start.Seconds() / unit.seconds, X1: b.End.Seconds() / unit.seconds, Y0: b.Low, Y1: b.High, Fill: seen[size]})
+	by := BySize // what else the log tells of a job when it starts
+	if o.By == ByTenant || o.By == ByUser || o.By == ByModel {
+		by = o.By
+	}
+	time, class := map[string]float64{}, make([]string, len(g.Bars))
+	for i := range g.Bars {
+		b := &g.Bars[i]
+		class[i] = by.of(jobOf(b))
+		time[class[i]] += (b.End - b.Start).Seconds() * (b.High - b.Low)
+	}
+	fills := map[string]string{}
+	for _, l := range layersOf(by, time) {
+		key := draw.Key{Name: l.name, Area: true, Fill: palette.Light(l.colour)}
+		if fills[l.name] = key.Fill; by == BySize {
+			key.Name = sized(l.name)
+		}
+		p.Chart.Keys = append(p.Chart.Keys, key)
+	}
+	for i, b := range g.Bars {
+		p.Data.add(in.Runs[at].Name, cmp.Or(b.Job.Key, strconv.Itoa(int(b.Job.ID))), b.Start.Seconds(), b.End.Seconds(), b.Low, b.High, jobOf(&b).GPUs, b.Job.Tenant)
+		panel.Boxes = append(panel.Boxes, draw.Box{
+			X0: b.Start.Seconds() / unit.seconds, X1: b.End.Seconds() / unit.seconds, Y0: b.Low, Y1: b.High, Fill: cmp.Or(fills[class[i]], fills[others]),
+		})
 	}
 	p.Chart.Panels = []draw.Panel{panel}
-	for _, size := range slices.SortedFunc(maps.Keys(seen), func(a, b string) int { return report.BySize.Rank(a) - report.BySize.Rank(b) }) {
-		p.Chart.Keys = append(p.Chart.Keys, draw.Key{Name: sized(size), Area: true, Fill: seen[size]})
-	}
 	return p, nil
+}
+
+// jobOf is what a bar tells of its job.
+func jobOf(b *report.GanttBar) *Job {
+	return &Job{GPUs: float64(b.Job.Demand.Milli(b.Job.Demand.Roles[0].Tasks)) / 1000, Tenant: b.Job.Tenant, User: b.Job.User, Model: b.Job.Model}
 }
 
 // sized is the name of a size with its unit.

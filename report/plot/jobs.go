@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/norn-scheduler/norn/report"
@@ -223,9 +224,12 @@ func (b By) kinds(runs []Run) []string {
 	return names
 }
 
-// classes is the figure of completion times by class.
-func classes(in *Input, o Options) (*Picture, error) {
-	by := cmp.Or(o.By, BySize)
+// classes is the figure of a time of jobs by class.
+func classes(q quantity) func(*Input, Options) (*Picture, error) {
+	return func(in *Input, o Options) (*Picture, error) { return q.classes(in, cmp.Or(o.By, BySize)) }
+}
+
+func (q *quantity) classes(in *Input, by By) (*Picture, error) {
 	if !slices.Contains(Bys(), by) {
 		return nil, fmt.Errorf("%q is no class of jobs: write one of %s", by, draw.Words(Bys()))
 	}
@@ -233,11 +237,12 @@ func classes(in *Input, o Options) (*Picture, error) {
 	if len(names) == 0 {
 		return nil, noData("no job has ended")
 	}
-	p := &Picture{Data: Table{Header: []string{string(by), "run", "jobs", "jct_mean_s", "jct_median_s", "jct_p90_s", "jct_p99_s"}}}
+	what := strings.TrimSuffix(q.column, "_s")
+	p := &Picture{Data: Table{Header: []string{string(by), "run", "jobs", what + "_mean_s", what + "_median_s", what + "_p90_s", what + "_p99_s"}}}
 	all, largest := make([][]report.Stats, len(names)), 0.0
 	for c, name := range names {
 		for i := range in.Runs {
-			s := statsOf(&in.Runs[i], func(j *Job) bool { k := by.of(j); return k == name || name == others && !slices.Contains(names, k) })
+			s := q.stats(&in.Runs[i], func(j *Job) bool { k := by.of(j); return k == name || name == others && !slices.Contains(names, k) })
 			all[c] = append(all[c], s)
 			largest = max(largest, s.P99.Seconds())
 			row := []any{name, in.Runs[i].Name, s.N, math.NaN(), math.NaN(), math.NaN(), math.NaN()}
@@ -248,7 +253,7 @@ func classes(in *Input, o Options) (*Picture, error) {
 		}
 	}
 	unit := unitOf(largest)
-	panel := draw.Panel{X: draw.Axis{Title: by.title(), Names: names}, Y: draw.Axis{Title: "JCT (" + unit.name + "): p50, p99", Log: true}}
+	panel := draw.Panel{X: draw.Axis{Title: by.title(), Names: names}, Y: draw.Axis{Title: q.title + " (" + unit.name + "): p50, p99", Log: true}}
 	least := math.Inf(1)
 	for c := range names {
 		for i, s := range all[c] {
@@ -274,12 +279,12 @@ func slot(c, i, n int) draw.Bar {
 	}
 }
 
-// statsOf describes the completion times of the jobs of a class that have ended.
-func statsOf(r *Run, in func(*Job) bool) report.Stats {
+// stats describes a time of the jobs of a class that have ended.
+func (q *quantity) stats(r *Run, in func(*Job) bool) report.Stats {
 	var all []time.Duration
 	for i := range r.Jobs {
 		if j := &r.Jobs[i]; j.ended() && in(j) {
-			all = append(all, seconds(j.JCT))
+			all = append(all, seconds(q.of(j)))
 		}
 	}
 	return report.Describe(all)

@@ -2,6 +2,7 @@ package plot
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -25,6 +26,7 @@ type Run struct {
 	Name string
 	Jobs []Job
 	Part []Part    // over time; nil: it is not known
+	Held []Held    // who had GPUs over time; nil: it is not known
 	Took []float64 // how long each decision took, in milliseconds; nil: it was not measured
 
 	log   string        // path of its event log; empty: there is none
@@ -45,12 +47,21 @@ func (j *Job) ended() bool { return !math.IsNaN(j.JCT) && !math.IsNaN(j.Start) }
 type Part struct {
 	From, To                                                 float64 // seconds
 	Used, Queue, GPUs, Asked, Idle, Beside, Scattered, Unfit float64
+	Lacked                                                   []float64 // jobs by cause, as report.CauseColumns; nil: it is not known
+}
+
+// Held is a line of held.csv: the GPUs that jobs of a class had in a part of a run.
+type Held struct {
+	By             By // BySize or ByTenant
+	Class          string
+	From, To, GPUs float64
 }
 
 // Names of files in the folder of a run.
 const (
 	jobsName   = "jobs.csv"
 	seriesName = "series.csv"
+	heldName   = "held.csv"
 	sweepName  = "results.csv" // in the folder of a sweep
 
 	decisionsName = "decisions.csv"
@@ -173,24 +184,13 @@ func (in *Input) run(dir string) error {
 	if r.Jobs, err = readJobs(jobs, jobs.Name()); err != nil {
 		return err
 	}
-	series, err := os.Open(filepath.Join(dir, seriesName))
-	switch {
-	case err == nil:
-		defer series.Close()
-		if r.Part, err = readSeries(series, series.Name()); err != nil {
-			return err
-		}
-	case !errors.Is(err, fs.ErrNotExist):
+	if r.Part, err = optional(filepath.Join(dir, seriesName), readSeries); err != nil {
 		return err
 	}
-	decisions, err := os.Open(filepath.Join(dir, decisionsName))
-	switch {
-	case err == nil:
-		defer decisions.Close()
-		if r.Took, err = readDecisions(decisions, decisions.Name()); err != nil {
-			return err
-		}
-	case !errors.Is(err, fs.ErrNotExist):
+	if r.Took, err = optional(filepath.Join(dir, decisionsName), readDecisions); err != nil {
+		return err
+	}
+	if r.Held, err = optional(filepath.Join(dir, heldName), readHeld); err != nil {
 		return err
 	}
 	if logs, _ := filepath.Glob(filepath.Join(escape(dir), "events.log*")); len(logs) == 1 {
@@ -198,6 +198,19 @@ func (in *Input) run(dir string) error {
 	}
 	in.Runs = append(in.Runs, r)
 	return nil
+}
+
+// optional reads a file that may not be there.
+func optional[T any](path string, read func(io.Reader, string) ([]T, error)) ([]T, error) {
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return read(file, path)
 }
 
 // named is what the run in a folder is called: as its summary tells, or as the folder.
@@ -240,8 +253,8 @@ func (in *Input) fold(log *eventlog.File) error {
 		return err
 	}
 	result := c.Result(s)
-	var jobs, series bytes.Buffer
-	if err := errors.Join(result.WriteJobs(&jobs, s, nil), result.WriteSeries(&series)); err != nil {
+	var jobs, series, held bytes.Buffer
+	if err := errors.Join(result.WriteJobs(&jobs, s, nil), result.WriteSeries(&series), result.WriteHeld(&held)); err != nil {
 		return err
 	}
 	r := Run{Name: name, gantt: result.Gantt()}
@@ -249,6 +262,9 @@ func (in *Input) fold(log *eventlog.File) error {
 		return err
 	}
 	if r.Part, err = readSeries(&series, log.Path); err != nil {
+		return err
+	}
+	if r.Held, err = readHeld(&held, log.Path); err != nil {
 		return err
 	}
 	in.Runs = append(in.Runs, r)
@@ -386,7 +402,54 @@ func readSeries(in io.Reader, name string) ([]Part, error) {
 			line, _ := t.r.FieldPos(0)
 			return nil, fmt.Errorf("%s, line %d: a part needs all figures, and an end behind its beginning", name, line)
 		}
+		if p.Lacked, err = t.lacked(); err != nil {
+			return nil, err
+		}
 		out = append(out, p)
+	}
+}
+
+// lacked are the jobs without devices by cause; nil where a column is not there or empty, as in
+// files of earlier versions.
+func (t *table) lacked() ([]float64, error) {
+	var out []float64
+	for _, column := range report.CauseColumns() {
+		v, err := t.number(column)
+		if err != nil {
+			return nil, err
+		}
+		if math.IsNaN(v) {
+			return nil, nil
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+func readHeld(in io.Reader, name string) ([]Held, error) {
+	t, err := newTable(in, name, "by", "class", "from_s", "to_s", "gpus")
+	if err != nil {
+		return nil, err
+	}
+	var out []Held
+	for {
+		if err := t.next(); errors.Is(err, io.EOF) {
+			return out, nil
+		} else if err != nil {
+			return nil, err
+		}
+		h := Held{By: BySize, Class: t.text("class")}
+		if t.text("by") == "tenant" {
+			h.By, h.Class = ByTenant, cmp.Or(h.Class, "(none)")
+		}
+		if err := t.numbers(map[string]*float64{"from_s": &h.From, "to_s": &h.To, "gpus": &h.GPUs}); err != nil {
+			return nil, err
+		}
+		if math.IsNaN(h.From+h.To+h.GPUs) || h.To <= h.From {
+			line, _ := t.r.FieldPos(0)
+			return nil, fmt.Errorf("%s, line %d: a line needs all figures, and an end behind its beginning", name, line)
+		}
+		out = append(out, h)
 	}
 }
 

@@ -90,7 +90,7 @@ func TestLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := p.Data.Write(&b); err != nil || b.String() != "run,job,from_s,to_s,low_gpu,high_gpu,gpus\nfifo,a,0,100,0,4,4\nfifo,b,100,150,0,2,2\nfifo,c,150,250,0,4,4\n" {
+	if err := p.Data.Write(&b); err != nil || b.String() != "run,job,from_s,to_s,low_gpu,high_gpu,gpus,tenant\nfifo,a,0,100,0,4,4,x\nfifo,b,100,150,0,2,2,y\nfifo,c,150,250,0,4,4,x\n" {
 		t.Errorf("%v: %s", err, b.String())
 	}
 }

@@ -48,6 +48,15 @@ func coarse(parts []Part) []Part {
 			sum.Beside += p.Beside * dt
 			sum.Scattered += p.Scattered * dt
 			sum.Unfit += p.Unfit * dt
+			for c, jobs := range p.Lacked {
+				if sum.Lacked == nil {
+					sum.Lacked = make([]float64, len(p.Lacked))
+				}
+				sum.Lacked[c] += jobs * dt
+			}
+		}
+		for c := range sum.Lacked {
+			sum.Lacked[c] /= told
 		}
 		for _, v := range []*float64{&sum.Used, &sum.Queue, &sum.GPUs, &sum.Asked, &sum.Idle, &sum.Beside, &sum.Scattered, &sum.Unfit} {
 			*v /= told

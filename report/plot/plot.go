@@ -66,7 +66,8 @@ func Figures() []Figure {
 		{"jct-tail", "its tail: the share of jobs that take longer, on logarithmic axes", distribution(jct, true)},
 		{"wait", "distribution of waits", distribution(wait, false)},
 		{"wait-tail", "its tail", distribution(wait, true)},
-		{"jct-class", "median and 99 % quantile of completion times by class of job (--by)", classes},
+		{"jct-class", "median and 99 % quantile of completion times by class of job (--by)", classes(jct)},
+		{"wait-class", "the same of waits", classes(wait)},
 		{"bars", "metrics relative to a baseline; of a sweep with 95 % intervals over seeds", bars},
 		{"load", "metrics of a sweep by load, with the same intervals", load},
 		{"fairness", "distribution of finish-time fairness, rho", distribution(rho, false)},
@@ -75,8 +76,10 @@ func Figures() []Figure {
 		{"queue", "waiting jobs over time", overTime(queue)},
 		{"demand", "GPUs asked for by waiting jobs over time", overTime(demand)},
 		{"idle", "GPUs that are idle while jobs wait over time", overTime(idle)},
+		{"causes", "why jobs wait over time: jobs by cause, a panel for each run", whyWaiting},
+		{"held", "who had the GPUs over time: by size of jobs or by tenant (--by), a panel for each run", whoHeld},
 		{"fragmentation", "why these are idle: a job fits and is not started, fits only when spread, or none fits", fragmentation},
-		{"gantt", "which job had which GPUs, and when, of one run (--run)", gantt},
+		{"gantt", "which job had which GPUs, and when, of one run (--run), by size, tenant, user or model (--by)", gantt},
 	}
 }
 

@@ -7,9 +7,11 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/norn-scheduler/norn/report"
 	"github.com/norn-scheduler/norn/report/plot/draw"
 )
 
@@ -34,6 +36,7 @@ d,x,1,0,0,200,200,0,200,0,0,done,ann,,,200,V100,1,0,
 		write(t, filepath.Join(dir, name, jobsName), text)
 	}
 	write(t, filepath.Join(dir, "fifo", seriesName), seriesText)
+	write(t, filepath.Join(dir, "fifo", heldName), heldText)
 	write(t, filepath.Join(dir, "fifo", decisionsName), "t_s,decision_us,waiting_jobs,running_jobs\n0,1500,1,0\n1,500,1,0\n2,1500,0,0\n9,250,0,0\n")
 	write(t, filepath.Join(dir, "comparison.json"), `{"runs":[{"name":"srtf(a=1)"},{"name":"fifo"}]}`)
 	var got Input
@@ -46,9 +49,17 @@ d,x,1,0,0,200,200,0,200,0,0,done,ann,,,200,V100,1,0,
 	return &got
 }
 
-const seriesText = `from_s,to_s,utilisation,utilisation_min,utilisation_max,waiting_jobs,waiting_jobs_min,waiting_jobs_max,gpus,waiting_gpus,idle_gpus,idle_while_waiting_gpus,scattered_gpus,unfit_gpus
-0,100,0.5,0,1,2,1,3,8,6,4,4,1,2
-100,150,1,1,1,3,3,3,8,8,0,0,0,0
+const seriesText = `from_s,to_s,utilisation,utilisation_min,utilisation_max,waiting_jobs,waiting_jobs_min,waiting_jobs_max,gpus,waiting_gpus,idle_gpus,idle_while_waiting_gpus,scattered_gpus,unfit_gpus,waiting_no_gpu_free,waiting_behind_the_head,waiting_policy_order,waiting_fragmentation,waiting_quota,waiting_node_constraints,waiting_handover,waiting_held,waiting_never,waiting_other
+0,100,0.5,0,1,2,1,3,8,6,4,4,1,2,1.5,0.5,0,0,0,0,0,0.25,0,0
+100,150,1,1,1,3,3,3,8,8,0,0,0,0,0,3,0,0,0,0,0,0,0,0
+`
+
+const heldText = `by,class,from_s,to_s,gpus
+size,1,0,100,2
+size,2-4,50,125,4
+size,2-4,125,150,8
+tenant,x,0,75,3
+tenant,,75,150,6
 `
 
 func write(t *testing.T, path, text string) {
@@ -123,6 +134,15 @@ bob,fifo,1,400,400,400,400
 		{"queue", Options{}, "run,from_s,to_s,waiting_jobs\nfifo,0,100,2\nfifo,100,150,3\n"},
 		{"demand", Options{}, "run,from_s,to_s,waiting_gpus\nfifo,0,100,6\nfifo,100,150,8\n"},
 		{"idle", Options{}, "run,from_s,to_s,idle_while_waiting\nfifo,0,100,0.5\nfifo,100,150,0\n"},
+		{"wait-class", Options{By: ByTenant}, `tenant,run,jobs,wait_mean_s,wait_median_s,wait_p90_s,wait_p99_s
+x,srtf(a=1),3,0,0,0,0
+x,fifo,2,100,100,180,198
+y,srtf(a=1),1,200,200,200,200
+y,fifo,1,100,100,100,100
+`},
+		{"causes", Options{}, "run,from_s,to_s," + strings.Join(report.CauseColumns(), ",") + "\nfifo,0,100,1.5,0.5,0,0,0,0,0,0.25,0,0\nfifo,100,150,0,3,0,0,0,0,0,0,0,0\n"},
+		{"held", Options{}, "run,gpus,from_s,to_s,held_gpus\nfifo,1,0,100,2\nfifo,1,100,150,0\nfifo,2-4,0,100,2\nfifo,2-4,100,150,6\n"},
+		{"held", Options{By: ByTenant}, "run,tenant,from_s,to_s,held_gpus\nfifo,(none),0,100,1.5\nfifo,(none),100,150,6\nfifo,x,0,100,2.25\nfifo,x,100,150,0\n"},
 		{"fragmentation", Options{}, "run,from_s,to_s,unfit,scattered,not_started\nfifo,0,100,0.25,0.125,0.125\nfifo,100,150,0,0,0\n"},
 	} {
 		f, ok := Find(c.figure)
@@ -178,7 +198,7 @@ func TestCoarse(t *testing.T) {
 	if len(out) != (shown+2)/2 || out[0].To != 1.5 || math.Abs(out[0].Used-0.5/1.5) > 1e-12 || out[0].GPUs != 8 || out[0].Unfit != 0.5/1.5 || out[len(out)-1].Unfit != shown {
 		t.Errorf("%d parts, %+v", len(out), out[0])
 	}
-	if out := coarse(parts[:3]); len(out) != 3 || out[1] != parts[1] {
+	if out := coarse(parts[:3]); len(out) != 3 || !reflect.DeepEqual(out[1], parts[1]) {
 		t.Errorf("%+v", out)
 	}
 	if coarse(nil) != nil {
@@ -323,7 +343,7 @@ func TestNothing(t *testing.T) {
 	for text, err := range map[string]error{
 		"no run is called x":    func() error { _, err := bars(x, Options{Baseline: "x"}); return err }(),
 		"no metric is called x": func() error { _, err := bars(x, Options{Metrics: []string{"x"}}); return err }(),
-		"no class of jobs":      func() error { _, err := classes(x, Options{By: "x"}); return err }(),
+		"no class of jobs":      func() error { _, err := classes(jct)(x, Options{By: "x"}); return err }(),
 		"has no event log":      func() error { _, err := gantt(x, Options{Run: "fifo"}); return err }(),
 		"no run is called that: there are srtf(a=1), fifo": errors.Join(x.Keep([]string{"x"}), x.Rename("x", "y")),
 	} {
@@ -344,6 +364,9 @@ func FuzzRead(f *testing.F) {
 		var err error
 		if r.Jobs, err = readJobs(bytes.NewReader(jobs), "jobs"); err != nil {
 			r.Jobs = nil
+		}
+		if r.Held, err = readHeld(bytes.NewReader(series), "held"); err != nil {
+			r.Held = nil
 		}
 		if r.Part, err = readSeries(bytes.NewReader(series), "series"); err != nil {
 			r.Part = nil

@@ -16,6 +16,7 @@ import (
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/policy/sleep"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/tenant"
@@ -51,6 +52,7 @@ type Shape struct {
 	Lent     bool // nodes of others, who lend them and take them back, and lend all in the end
 	Resizes  bool // jobs that resize in place and outlive the loss of a node (with Lent): the policy resizes jobs
 	Linked   bool // nodes of which the links between GPUs are known
+	Sleeps   bool // idle nodes that sleep and are woken
 	Operated bool // nodes that are cordoned and taken down, GPUs that break, jobs that are held and cancelled
 }
 
@@ -112,16 +114,30 @@ func Draw(t *rapid.T, shape Shape) World {
 		w.World = func(c *sim.Config) { c.Sharing, c.Measure = perf.Demands{Switch: 0.05}, true }
 		w.Sharing = &perf.Learner{} // which believes at first that nobody disturbs anybody
 	}
+	if shape.Sleeps {
+		w.Sleep = drawSleep(t)
+	}
 	world := w.World
 	w.World = func(c *sim.Config) {
 		if world != nil {
 			world(c)
 		}
+		c.Boot = 15 * time.Second
 		if c.Snapshot = 10 * time.Second; shape.Failures {
 			c.NodeMTBF, c.NodeRepair, c.JobMTBF = 300*time.Second, 30*time.Second, 200*time.Second
 		}
 	}
 	return w
+}
+
+// drawSleep draws how nodes are chosen that sleep.
+func drawSleep(t *rapid.T) sleep.Config {
+	period := time.Duration(rapid.IntRange(1, 6).Draw(t, "period")) * 5 * time.Second
+	buffer := rapid.IntRange(0, 2).Draw(t, "buffer")
+	if rapid.Bool().Draw(t, "vanilla") {
+		return &sleep.Vanilla{Buffer: buffer, Period: period}
+	}
+	return &sleep.CES{History: 1, Future: 3, Least: 1, Buffer: buffer, Keep: 1, Period: period}
 }
 
 // spread is a model in which gangs are slower where they are spread over nodes.

@@ -35,6 +35,7 @@ import (
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/perf/predict"
+	"github.com/norn-scheduler/norn/policy/sleep"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/state"
@@ -73,6 +74,7 @@ type Config struct {
 	Varied    *perf.Variability // how far devices of a type differ, which the policy knows; nil: they are alike
 	Sharing   perf.Sharing      // what it believes of jobs that share a device
 	Believe   engine.Believe    // what it believes from what is measured
+	Sleep     sleep.Config      // chooses nodes that sleep; nil: none does
 	Seed      uint64
 	World     func(*sim.Config) // changes the simulated world
 	Restart   bool              // replace the policy by a new one at random moments
@@ -234,12 +236,18 @@ func Try(cfg Config, jobs ...Job) (*Run, error) {
 	if cfg.Estimator == nil {
 		cfg.Estimator = world.Oracle()
 	}
+	var sleeper sched.Sleeper
+	if cfg.Sleep != nil {
+		if sleeper, err = cfg.Sleep.Sleeper(); err != nil {
+			return nil, err
+		}
+	}
 	run := &Run{byKey: map[string]job.ID{}}
 	watch := &checker{run: run}
 	moves := &restarting{Sim: world}
 	e := engine.New(engine.Config{
 		Cluster: cfg.Cluster, Tenants: cfg.Tenants, Policy: policy, PolicyName: "test", Estimator: cfg.Estimator,
-		Costs: &cfg.Costs, Speeds: cfg.Speeds, Variability: cfg.Varied, Sharing: cfg.Sharing, Transfer: sc.Transfer, Believe: cfg.Believe, Seed: cfg.Seed, Sinks: append([]engine.Sink{watch}, cfg.Sinks...),
+		Costs: &cfg.Costs, Speeds: cfg.Speeds, Variability: cfg.Varied, Sharing: cfg.Sharing, Transfer: sc.Transfer, Believe: cfg.Believe, Sleeper: sleeper, Seed: cfg.Seed, Sinks: append([]engine.Sink{watch}, cfg.Sinks...),
 	}, moves)
 	run.State, moves.state = e.State(), e.State()
 	if err := world.Attach(run.State); err != nil {

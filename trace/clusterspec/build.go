@@ -76,7 +76,7 @@ func (b *builder) group(g *Group, site *Site) error {
 	if err != nil {
 		return err
 	}
-	node := cluster.NodeSpec{CPU: g.CPU, Memory: g.Memory, Pooled: g.Pooled, Labels: g.Labels, Taints: g.Taints}
+	node := cluster.NodeSpec{CPU: g.CPU, Memory: g.Memory, NICs: g.NICs, Pooled: g.Pooled, Labels: g.Labels, Taints: g.Taints}
 	node.Pool, _ = b.cluster.PoolByName(g.Partition) // the check has found it
 	for name, n := range g.Slots.All() {
 		at, err := b.cluster.AddSlot(name)
@@ -168,6 +168,7 @@ func (b *builder) place(path []string) (cluster.DomainID, error) {
 			if f.current, err = b.cluster.AddDomain(level.Name, fmt.Sprintf("%s%d", level.Name, f.places), at); err != nil {
 				return 0, err
 			}
+			cluster.SetUplink(b.cluster, f.current, level.Uplink)
 			f.places++
 			f.nodes = 0
 		}
@@ -186,6 +187,9 @@ func (b *builder) domain(parent cluster.DomainID, depth int, path, name string) 
 		return 0, fmt.Errorf("place %s has more levels than the topology", path)
 	}
 	id, err := b.cluster.AddDomain(b.spec.Levels[depth].Name, name, parent)
+	if err == nil {
+		cluster.SetUplink(b.cluster, id, b.spec.Levels[depth].Uplink)
+	}
 	b.domains[path] = id
 	return id, err
 }

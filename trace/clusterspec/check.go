@@ -101,6 +101,9 @@ func (s *Spec) checkLevels() error {
 		case l.Nodes < 0 || l.Nodes > MaxNodes:
 			return fmt.Errorf("topology level %q: %d nodes in each; write a number from 1 to %d", l.Name, l.Nodes, MaxNodes)
 		}
+		if err := l.Uplink.Check(); err != nil {
+			return fmt.Errorf("topology level %q: %w", l.Name, err)
+		}
 		seen[l.Name] = true
 	}
 	if len(s.Levels) > 16 {
@@ -181,6 +184,9 @@ func (s *Spec) checkGroup(g *Group) error {
 		}
 	}
 	if err := label.Sort(g.Labels); err != nil {
+		return err
+	}
+	if err := g.NICs.Check(); err != nil {
 		return err
 	}
 	return g.Links.check(g)

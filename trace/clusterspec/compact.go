@@ -54,7 +54,7 @@ func plainName(g *Group) {
 func alike(a, b *Group) bool {
 	return slices.Equal(a.GPUs, b.GPUs) && a.CPU == b.CPU && a.Memory == b.Memory && a.Slots == b.Slots && a.Foreign == b.Foreign && a.Pooled == b.Pooled &&
 		a.Partition == b.Partition && slices.Equal(a.Place, b.Place) && a.Health == b.Health && a.Power == b.Power && a.At == b.At &&
-		slices.Equal(a.Labels, b.Labels) && slices.Equal(a.Taints, b.Taints) &&
+		a.NICs == b.NICs && slices.Equal(a.Labels, b.Labels) && slices.Equal(a.Taints, b.Taints) &&
 		a.Links.Preset == b.Links.Preset && slices.Equal(a.Links.Pairs, b.Links.Pairs)
 }
 
@@ -78,13 +78,14 @@ func Of(c *cluster.Cluster) (*Spec, error) {
 		for len(s.Levels) <= depth {
 			s.Levels = append(s.Levels, Level{Name: level})
 		}
+		s.Levels[depth].Uplink = cluster.UplinkOf(c, cluster.DomainID(d)) // of the last of them, where they differ
 	}
 	var nodes []Group
 	for id := range cluster.NodeID(c.Nodes()) {
 		n := c.Node(id)
 		g := Group{
 			Name: n.Name, Count: 1, CPU: n.CPU, Memory: n.Memory, Pooled: n.Pooled, Partition: c.PoolName(n.Pool),
-			Health: c.Health(id), Power: c.Power(id), Links: linksOf(n.Links), Labels: slices.Clone(n.Labels), Taints: slices.Clone(n.Taints),
+			Health: c.Health(id), Power: c.Power(id), Links: linksOf(n.Links), NICs: n.NICs, Labels: slices.Clone(n.Labels), Taints: slices.Clone(n.Taints),
 		}
 		g.Slots = slotsOf(c, &n.Slots)
 		if f := c.Foreign(id); !f.None() {

@@ -16,7 +16,7 @@ import (
 )
 
 // Describe writes a short table of a cluster: its nodes by shape, its GPUs by
-// type, its partitions and its places by level, and how GPUs are linked in its nodes.
+// type, its partitions and its places by level, how GPUs are linked in its nodes, and the network between these.
 func Describe(w io.Writer, c *cluster.Cluster) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	total := 0
@@ -33,6 +33,7 @@ func Describe(w io.Writer, c *cluster.Cluster) error {
 		return err
 	}
 	describeLinks(t, c)
+	describeNetwork(t, c)
 	return t.Flush()
 }
 

@@ -41,14 +41,14 @@ func ExampleParse_mistake() {
 	// write 16x8:V100 for 16 nodes of 8 GPUs, 16x8:V100/96c/720GiB with CPUs and memory of each node,
 	// 2x8:V100+4x4:P100 for two kinds of nodes, vcA=4x8,vcB=2x8 for partitions, 64 or pool:2490 for GPUs in one pool,
 	// 16x8:V100/dgx1 with the links of a machine that is known (norn cluster --links lists them),
-	// n8g8 or g300 as published simulators do, the path of a file, or a preset: earth, helios-venus-lucid, pai, pai-hetero, philly, philly-qssf, pollux, saturn, sia, synergy, uranus, venus
+	// n8g8 or g300 as published simulators do, the path of a file, or a preset: cassini, clos-2, clos-3, earth, helios-venus-lucid, lingjun, pai, pai-hetero, philly, philly-qssf, pollux, saturn, sia, synergy, uranus, venus
 }
 
 func ExampleParseYAML_mistake() {
 	_, err := clusterspec.ParseYAML("lab.yaml", []byte("nodes:\n  - count: 4\n    gpu: 8xA100\n"))
 	fmt.Println(err)
 	// Output:
-	// lab.yaml:3:5: a group of nodes has no key "gpu"; known are: at, count, cpus, foreign, gpus, health, labels, links, memory, name, partition, place, pooled, power, slots, taints; did you mean gpus?
+	// lab.yaml:3:5: a group of nodes has no key "gpu"; known are: at, count, cpus, foreign, gpus, health, labels, links, memory, name, nics, partition, place, pooled, power, slots, taints; did you mean gpus?
 	//         gpu: 8xA100
 }
 

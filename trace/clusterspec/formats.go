@@ -228,16 +228,17 @@ func readPAI(s *Spec, text []byte) error {
 }
 
 // readLingjun reads hosts and the switches above them (Cao et al., Crux, SIGCOMM
-// 24). A host is taken to have eight GPUs; hosts are numbered.
+// 24). A host is taken to have eight GPUs, and adapters and switches speeds that are assumed; hosts are
+// numbered.
 func readLingjun(s *Spec, text []byte) error {
 	var all []Group
 	err := records(text, 4, true, func(r record) error {
 		g := machine("", "", 8, 0, 0)
-		g.Place = append(g.Place, r.fields[1:]...)
+		g.Place, g.NICs = append(g.Place, r.fields[1:]...), lingjunNICs()
 		all = append(all, g)
 		return nil
 	})
-	s.Levels = []Level{{Name: "DSW"}, {Name: "PSW"}, {Name: "ASW"}}
+	s.Levels = lingjunLevels()
 	if err != nil {
 		return err
 	}

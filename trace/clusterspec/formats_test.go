@@ -121,6 +121,7 @@ func TestPresets(t *testing.T) {
 		"philly": {552, 2490, 0}, "philly-qssf": {352, 2816, 11}, "venus": {133, 1064, 0}, "earth": {143, 1144, 0},
 		"saturn": {262, 2096, 0}, "uranus": {264, 2112, 0}, "helios-venus-lucid": {135, 1080, 15}, "pai": {1897, 6742, 0},
 		"pai-hetero": {380, 1352, 0}, "pollux": {16, 64, 0}, "sia": {11, 64, 0}, "synergy": {16, 128, 0},
+		"cassini": {24, 24, 0}, "clos-2": {64, 512, 0}, "clos-3": {5000, 40000, 0}, "lingjun": {847, 6776, 0},
 	}
 	for _, p := range Presets() {
 		s, err := Load(p.Name)

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"sort"
 	"strings"
+	"time"
+
+	"github.com/norn-scheduler/norn/cluster"
 )
 
 // Preset is a cluster whose figures are built in.
@@ -12,6 +15,74 @@ type Preset struct {
 	About  string // one line: what it is, and where its figures come from
 	levels []Level
 	nodes  []Group
+}
+
+// gpuNICs are adapters of 400 Gbit/s, one for each of eight GPUs.
+func gpuNICs() cluster.NICs { return cluster.NICs{Count: 8, GBps: 50, Latency: 2 * time.Microsecond} }
+
+// h100s are nodes with eight H100 and an adapter for each.
+func h100s(n int) []Group {
+	g := nodes("", n, "H100", 8, 0, 0)
+	g.NICs, g.Links = gpuNICs(), Links{Preset: "dgx-h100"}
+	return []Group{g}
+}
+
+// networks are presets of which the network is known or assumed.
+func networks() []Preset {
+	one := nodes("", 24, "A100", 1, 0, 0)
+	one.NICs = cluster.NICs{Count: 1, GBps: 6.25, Latency: 2 * time.Microsecond}
+	up := func(gbps float64) cluster.Uplink { return cluster.Uplink{GBps: gbps, Latency: time.Microsecond} }
+	return []Preset{
+		{
+			Name:   "clos-2",
+			About:  "no machine: 64 nodes of 8 H100 with 400 Gbit/s for each, in a two-tier Clos of leaves of 8 nodes, over-subscribed 2:1",
+			levels: []Level{{"leaf", 8, up(1600)}}, nodes: h100s(64),
+		},
+		{
+			Name:   "clos-3",
+			About:  "no machine: 5,000 nodes of 8 H100 with 400 Gbit/s for each, in a three-tier Clos of leaves of 20 and pods of 200 nodes, over-subscribed 1:1 and 4:1",
+			levels: []Level{{"pod", 200, up(20_000)}, {"leaf", 20, up(8000)}}, nodes: h100s(5000),
+		},
+		{
+			Name:   "cassini",
+			About:  "the testbed of CASSINI (Rajasekaran et al., NSDI 24): 24 servers of one A100 with 50 Gbit/s, 2:1; 12 leaves of 2 servers are assumed",
+			levels: []Level{{"leaf", 2, up(6.25)}}, nodes: []Group{one},
+		},
+		{
+			Name:   "lingjun",
+			About:  "Alibaba Lingjun (Cao et al., Crux, SIGCOMM 24): 847 hosts below 119 ASW and 3 PSW; their 8 GPUs, adapters and speeds are assumed",
+			levels: lingjunLevels(), nodes: lingjunHosts(),
+		},
+	}
+}
+
+// lingjunLevels are the switches above the hosts of Lingjun. Speeds are assumed: 2:1 for the eight
+// hosts of an ASW, and as much for 48 of these.
+func lingjunLevels() []Level {
+	return []Level{{Name: "DSW"}, {"PSW", 0, cluster.Uplink{GBps: 9600, Latency: time.Microsecond}}, {"ASW", 0, cluster.Uplink{GBps: 400, Latency: time.Microsecond}}}
+}
+
+// lingjunNICs are assumed: four adapters of 200 Gbit/s for eight GPUs.
+func lingjunNICs() cluster.NICs {
+	return cluster.NICs{Count: 4, GBps: 25, Latency: 2 * time.Microsecond}
+}
+
+// lingjunHosts are the hosts below each ASW, S1, S2 and so on, of each PSW, as its topo.csv has them.
+func lingjunHosts() []Group {
+	var groups []Group
+	for _, p := range []struct{ psw, hosts string }{
+		{"P8", "88676787767476678554687555662"},
+		{"P10", "878888888888888888877887887588886678688888738788"},
+		{"P12", "788888888678858886888887888888882277867768"},
+	} {
+		for i, digit := range p.hosts {
+			n := int(digit - '0')
+			g := nodes(fmt.Sprintf("%s-S%d-{0}", p.psw, i+1), n, UnnamedType, 8, 0, 0)
+			g.Place, g.NICs = []string{"G6", p.psw, fmt.Sprintf("S%d", i+1)}, lingjunNICs()
+			groups = append(groups, g)
+		}
+	}
+	return groups
 }
 
 // Spec is the description of the cluster.
@@ -75,12 +146,13 @@ func Presets() []Preset {
 			levels: racks(16), nodes: []Group{nodes("", 16, "V100", 8, 24, 500)},
 		},
 	}
+	all = append(all, networks()...)
 	sort.Slice(all, func(i, k int) bool { return all[i].Name < all[k].Name })
 	return all
 }
 
 // racks is a topology of racks of n nodes.
-func racks(n int) []Level { return []Level{{"rack", n}} }
+func racks(n int) []Level { return []Level{{Name: "rack", Nodes: n}} }
 
 // nodes is a group of equal nodes; memory in GiB.
 func nodes(name string, n int, typ string, gpus, cpus, memory int) Group {

@@ -96,7 +96,7 @@ func TestParseErrors(t *testing.T) {
 		"a\x00=2x8":       "signs that are not allowed",
 		"2x8,":            "is not understood",
 		"n8":              "write nodes and GPUs as n8g8",
-		"phily":           "or a preset: earth, ",
+		"phily":           "or a preset: cassini, ",
 		"-1x8":            `"-1" is not a number of nodes`,
 		"2x8/99999999GiB": "are not an amount that a node has",
 	} {

@@ -57,8 +57,9 @@ type Spec struct {
 // are put into places of so many nodes each, in their order; with 0 they are
 // not put anywhere.
 type Level struct {
-	Name  string
-	Nodes int
+	Name   string
+	Nodes  int
+	Uplink cluster.Uplink // of each of its places, to the place around it
 }
 
 // Group is nodes that are alike.
@@ -70,7 +71,8 @@ type Group struct {
 	Memory    unit.Bytes // of each node; 0: not accounted
 	Slots     job.Slots  // counted resources of each node
 	Links     Links
-	Pooled    bool // GPUs are counted, not told apart
+	NICs      cluster.NICs // of each node
+	Pooled    bool         // GPUs are counted, not told apart
 	Partition string
 	Place     []string // names of places, outermost first
 	Health    cluster.Health

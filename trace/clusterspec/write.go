@@ -18,7 +18,8 @@ func (s *Spec) YAML() []byte {
 	w.types(s.Types)
 	w.section("topology", len(s.Levels))
 	for _, l := range s.Levels {
-		w.entry(pair("level", yamltext.Quote(l.Name)), optional("nodes", l.Nodes > 0, strconv.Itoa(l.Nodes)))
+		w.entry(pair("level", yamltext.Quote(l.Name)), optional("nodes", l.Nodes > 0, strconv.Itoa(l.Nodes)),
+			optional("uplink", l.Uplink.GBps > 0, float(l.Uplink.GBps)), optional("latency", l.Uplink.Latency > 0, l.Uplink.Latency.String()))
 	}
 	w.section("partitions", len(s.Partitions))
 	for _, p := range s.Partitions {
@@ -125,6 +126,7 @@ func (w *writer) group(g *Group) {
 		optional("memory", g.Memory > 0, yamltext.FormatBytes(g.Memory)),
 		optional("slots", g.Slots != "", yamltext.Quote(string(g.Slots))),
 		optional("links", g.Links.Preset != "", yamltext.Quote(g.Links.Preset)),
+		optional("nics", g.NICs.Count > 0, nics(g.NICs)),
 		optional("pooled", g.Pooled, "true"),
 		optional("partition", g.Partition != "", yamltext.Quote(g.Partition)),
 		optional("place", len(place) > 0, "["+strings.Join(place, ", ")+"]"),
@@ -143,6 +145,15 @@ func (w *writer) group(g *Group) {
 			optional(", speed", l.GBps > 0, float(l.GBps))
 		w.line(fmt.Sprintf("      - {between: [%d, %d], class: %s%s}", l.A, l.B, l.Class, rest))
 	}
+}
+
+// nics is network adapters as YAML.
+func nics(n cluster.NICs) string {
+	text := fmt.Sprintf("{count: %d, speed: %s", n.Count, float(n.GBps))
+	if n.Latency > 0 {
+		text += ", latency: " + n.Latency.String()
+	}
+	return text + "}"
 }
 
 // texts is a list of what has a notation.

@@ -66,7 +66,7 @@ func (s *Spec) read(n ast.Node) error {
 		if len(s.Levels) > 0 {
 			return errors.New("give either racks or topology")
 		}
-		s.Levels = []Level{{"rack", racks}}
+		s.Levels = []Level{{Name: "rack", Nodes: racks}}
 	}
 	return err
 }
@@ -88,7 +88,8 @@ func (s *Spec) readLevel(n ast.Node) error {
 		s.Levels = append(s.Levels, Level{Name: name})
 		return nil
 	}
-	err := yamltext.Mapping(n, "a topology level", yamltext.Keys{"level": yamltext.Text(&l.Name), "nodes": yamltext.Int(&l.Nodes, 1, MaxNodes)})
+	err := yamltext.Mapping(n, "a topology level", yamltext.Keys{"level": yamltext.Text(&l.Name), "nodes": yamltext.Int(&l.Nodes, 1, MaxNodes),
+		"uplink": positive("speed", &l.Uplink.GBps), "latency": yamltext.Duration(&l.Uplink.Latency)})
 	s.Levels = append(s.Levels, l)
 	return err
 }
@@ -109,6 +110,7 @@ func (s *Spec) readGroup(n ast.Node) error {
 		"memory":    yamltext.Bytes(&g.Memory),
 		"slots":     yamltext.Value(&g.Slots, job.ParseSlots),
 		"links":     g.readLinks,
+		"nics":      g.readNICs,
 		"pooled":    yamltext.Bool(&g.Pooled),
 		"partition": yamltext.Text(&g.Partition),
 		"place":     g.readPlace,
@@ -226,6 +228,14 @@ func (g *Group) readLinks(n ast.Node) error {
 		g.Links.Pairs = append(g.Links.Pairs, l)
 		return nil
 	})(n)
+}
+
+// readNICs reads the network adapters of each node.
+func (g *Group) readNICs(n ast.Node) error {
+	g.NICs.Count = 1
+	return yamltext.Mapping(n, "network adapters", yamltext.Keys{
+		"count": yamltext.Int(&g.NICs.Count, 1, cluster.MaxNICs), "speed": positive("speed", &g.NICs.GBps), "latency": yamltext.Duration(&g.NICs.Latency),
+	})
 }
 
 func classNames() []string {

@@ -86,7 +86,7 @@ func anySpec(r *rapid.T) *Spec {
 		})
 	}
 	for _, name := range distinct(r, "levels", 0, 3, func(s string) bool { return s != "cluster" }) {
-		s.Levels = append(s.Levels, Level{name, rapid.IntRange(0, 3).Draw(r, "nodes")})
+		s.Levels = append(s.Levels, Level{name, rapid.IntRange(0, 3).Draw(r, "nodes"), rapid.SampledFrom([]cluster.Uplink{{}, {GBps: 400}, {GBps: 12.5, Latency: 1500}}).Draw(r, "uplink")})
 	}
 	s.Partitions = distinct(r, "partitions", 0, 3, goodName)
 	for i := range rapid.IntRange(1, 5).Draw(r, "groups") {

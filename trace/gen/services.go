@@ -91,6 +91,14 @@ func (l Load) At(j *job.Job, now time.Duration) (times float64, until time.Durat
 	return times, until
 }
 
+// hints draws what a service uses of its GPU, on average.
+func (s *Services) hints(rng *rand.Rand) job.Hints {
+	return job.Hints{
+		GPUUse: max(0.01, 2*s.Use*rng.Float64()), MemoryUse: 0.3 * rng.Float64(),
+		GPUMemory: unit.Bytes((0.24 + 0.36*rng.Float64()) * float64(s.Memory)), // 42 % on average
+	}
+}
+
 // AssumedServices is a trace with services on GPUs of the cluster from the start, before
 // the jobs of a source: jobs of kind job.Inference that are never stopped, each of which
 // holds a GPU. Jobs of the source are left as they are.
@@ -118,12 +126,10 @@ func (a *AssumedServices) Next(e *trace.Entry) error {
 		a.demand, a.Of = &d, a.Of.withDefaults()
 	}
 	rng := rand.New(rand.NewPCG(a.Of.Seed, uint64(a.Jobs)))
+	hints := a.Of.hints(rng)
 	*e = trace.Entry{Job: job.Job{
 		ID: job.ID(a.Jobs), Key: fmt.Sprintf("service-%d", a.Jobs+1), Name: "service", Demand: a.demand, Kind: job.Inference, Stop: job.Pinned,
-		Hints: &job.Hints{
-			GPUUse: max(0.01, 2*a.Of.Use*rng.Float64()), MemoryUse: 0.3 * rng.Float64(),
-			GPUMemory: unit.Bytes((0.24 + 0.36*rng.Float64()) * float64(a.Of.Memory)), // 42 % on average
-		},
+		Hints: &hints,
 	}, Truth: trace.Truth{Work: a.Of.For}}
 	a.Jobs++
 	return nil

@@ -16,6 +16,7 @@ package loss
 import (
 	"errors"
 	"math"
+	"sort"
 )
 
 // Curve is the loss after k steps, 1/(B3 k² + B2 k + B1) + B0. None of the four is
@@ -40,15 +41,14 @@ func (c Curve) fall(k int) float64 { return c.Loss(float64(k)) - c.Loss(float64(
 // within a step, at least 1. With a gain, the loss is that of the job alone divided
 // by 1+gain; a gain of -1 or less is taken for one just above it.
 func (c Curve) Iterations(gain float64) int {
-	// The fall of the divided loss is the divided fall. It need not shrink from the
-	// start, so the first step is looked for one by one.
+	// The fall of the divided loss is the divided fall. It grows up to some step and shrinks
+	// from there on. So where it is above the limit in the first step, it is until it first is
+	// not, and never again after that.
 	limit := Stop * max(1+gain, 1e-6) * (1 + 1e-12) // what is equal but for rounding has stopped
-	for k := 1; k < maxSteps; k++ {
-		if c.fall(k) <= limit {
-			return k
-		}
+	if c.fall(1) <= limit {
+		return 1
 	}
-	return maxSteps
+	return 1 + sort.Search(maxSteps-1, func(i int) bool { return c.fall(1+i) <= limit })
 }
 
 // GainFor is a gain with which the job is done after k steps.

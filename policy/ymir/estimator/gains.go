@@ -21,8 +21,8 @@ type gains struct {
 	made  *perf.Gains       // nil: to be made anew
 	prior perf.Transfer     // of pairs of which nothing was seen; nil: nothing is believed
 
-	tables map[string][]perf.Gain // of each backbone; none: to be made anew
-	alike  map[[2]perf.Task]alike // similarities of a task to another one, as they were found last
+	tables map[perf.Task][]perf.Gain // what each task gains from those of its backbone; none: to be found anew
+	alike  map[[2]perf.Task]alike    // similarities of a task to another one, as they were found last
 }
 
 // alike is a similarity, with how often each of the two was embedded when it was found.
@@ -62,7 +62,7 @@ type line struct {
 }
 
 func newGains() gains {
-	return gains{tasks: map[perf.Task]*known{}, order: map[string][]perf.Task{}, seen: map[pair]*seen{}, pairs: map[string][]pair{}, lines: map[string]line{}, tables: map[string][]perf.Gain{}, alike: map[[2]perf.Task]alike{}}
+	return gains{tasks: map[perf.Task]*known{}, order: map[string][]perf.Task{}, seen: map[pair]*seen{}, pairs: map[string][]pair{}, lines: map[string]line{}, tables: map[perf.Task][]perf.Gain{}, alike: map[[2]perf.Task]alike{}}
 }
 
 // Unseen is the gain that is believed of any pair before pairs have shown theirs. It is so
@@ -98,9 +98,12 @@ func (g *gains) embed(t perf.Task, e Embedding) {
 
 // curve takes in the loss curve of a job of a task, and the size of its data set.
 func (g *gains) curve(t perf.Task, c Curve, size float64) {
+	if g.tasks[t] == nil {
+		g.changed(t.Backbone) // all others may go on from it
+	}
 	k := g.task(t)
 	k.curve, k.size, k.fitted = c, size, true
-	delete(g.tables, t.Backbone)
+	delete(g.tables, t)
 	g.made = nil
 }
 
@@ -118,7 +121,9 @@ func (g *gains) add(p pair, gain, n float64) {
 
 func (g *gains) changed(backbone string) {
 	delete(g.lines, backbone)
-	delete(g.tables, backbone)
+	for _, t := range g.order[backbone] {
+		delete(g.tables, t)
+	}
 	g.made = nil
 }
 
@@ -205,37 +210,33 @@ func (g *gains) table() *perf.Gains {
 	var all []perf.Gain
 	for _, backbone := range g.backbones() {
 		for _, t := range g.order[backbone] {
-			if k := g.tasks[t]; k.fitted {
-				samples[t] = k.size
+			k := g.tasks[t]
+			if !k.fitted {
+				continue
 			}
+			samples[t] = k.size
+			if _, made := g.tables[t]; !made {
+				g.tables[t] = g.of(t, k.curve)
+			}
+			all = append(all, g.tables[t]...)
 		}
-		if _, made := g.tables[backbone]; !made {
-			g.tables[backbone] = g.tableOf(backbone)
-		}
-		all = append(all, g.tables[backbone]...)
 	}
 	g.made = perf.NewGains(samples, all)
 	return g.made
 }
 
-// tableOf is the gains of the tasks of a backbone.
-func (g *gains) tableOf(backbone string) []perf.Gain {
-	all := []perf.Gain{}
-	for _, to := range g.order[backbone] {
-		k := g.tasks[to]
-		if !k.fitted {
-			continue
+// of is what a task gains, by its curve, from those of its backbone.
+func (g *gains) of(to perf.Task, c Curve) []perf.Gain {
+	all := make([]perf.Gain, 0, len(g.order[to.Backbone]))
+	alone := float64(c.Iterations(0))
+	for _, from := range g.order[to.Backbone] {
+		after, _ := g.gain(pair{to, from, job.After})
+		both, _ := g.gain(pair{to, from, job.Together})
+		gain := perf.Gain{From: from, To: to, After: alone / float64(c.Iterations(after)), Together: alone / float64(c.Iterations(both))}
+		if g.prior != nil && g.seen[pair{to, from, job.After}] == nil {
+			gain.After = g.prior.After(&job.Job{Backbone: to.Backbone, Dataset: to.Dataset}, &job.Job{Backbone: from.Backbone, Dataset: from.Dataset})
 		}
-		alone := float64(k.curve.Iterations(0))
-		for _, from := range g.order[backbone] {
-			after, _ := g.gain(pair{to, from, job.After})
-			both, _ := g.gain(pair{to, from, job.Together})
-			gain := perf.Gain{From: from, To: to, After: alone / float64(k.curve.Iterations(after)), Together: alone / float64(k.curve.Iterations(both))}
-			if g.prior != nil && g.seen[pair{to, from, job.After}] == nil {
-				gain.After = g.prior.After(&job.Job{Backbone: to.Backbone, Dataset: to.Dataset}, &job.Job{Backbone: from.Backbone, Dataset: from.Dataset})
-			}
-			all = append(all, gain)
-		}
+		all = append(all, gain)
 	}
 	return all
 }

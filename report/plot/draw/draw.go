@@ -99,6 +99,7 @@ type Line struct {
 // Area lies between two curves that hold from their X to the next.
 type Area struct {
 	Look         int
+	Fill         string // its colour, where it is no look: #rrggbb
 	X, Low, High []float64
 }
 

@@ -1,6 +1,9 @@
 package draw
 
-import "math"
+import (
+	"cmp"
+	"math"
+)
 
 // content draws what is over the axes of a panel.
 func (l *layout) content(on canvas, p *frame) {
@@ -111,7 +114,7 @@ func (l *layout) area(on canvas, p *frame, a *Area) {
 	for i := len(lower) - 1; i >= 0; i-- {
 		outline = thin(outline, lower[i])
 	}
-	on.polygon(outline, Tint(a.Look))
+	on.polygon(outline, cmp.Or(a.Fill, Tint(a.Look)))
 }
 
 // bar draws a bar with its interval and its mark.

@@ -71,6 +71,10 @@ class Job:
         self._throttle = 0
         self._ordered = False  # an order was heard, which is newer than the allocation
         self._paced = False
+        self._asking = threading.Lock()
+        self._connect: Optional[Callable[[], Optional[_client.Client]]] = None  # to ask for the allocation again
+        self._asker: Optional[_client.Client] = None
+        self._asked, self._cores = float("-inf"), 0.0
         self._gpu_fraction = _float(env.get("NORN_GPU_MEMORY_FRACTION"))
         self._step = 0
         self._samples = 0
@@ -87,6 +91,7 @@ class Job:
             # People look at rank 0; the others tell about their memory.
             interval = 1.0 if self.rank == 0 else 10.0
         self._outbox = Outbox(client, self.rank, interval, self._heard)
+        self._connect = lambda: _client.from_environment(env)
         ear = _client.from_environment(env)
         assert ear is not None
         threading.Thread(target=self._listen, args=(ear,), name="norn-orders", daemon=True).start()
@@ -226,6 +231,23 @@ class Job:
             except (OSError, ValueError):
                 pass
         os._exit(CONTINUE_LATER)
+
+    def cores(self, least: float = 1.0) -> float:
+        """Cores that the job may use now, which a policy may change while it runs; 0
+        where there is no limit, or none is known. Norn is asked, no more often than
+        once in `least` seconds, for at most two seconds."""
+        now = time.monotonic()
+        with self._asking:
+            if self._connect is not None and now - self._asked >= least:
+                self._asked = now
+                try:
+                    if self._asker is None:
+                        self._asker = self._connect()
+                    if self._asker is not None:
+                        self._cores = Allocation.decode(self._asker.call("GET", "/v1/task/allocation")).cpus
+                except (_client.Away, _client.Refused, ValueError):
+                    pass
+        return self._cores
 
     @property
     def throttle(self) -> int:

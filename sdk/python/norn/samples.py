@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Iterator, List, Optional
+from typing import Iterator, List, Optional, Sequence
 
 _WORD = (1 << 64) - 1
 
@@ -86,10 +86,15 @@ def batches(n: int, offset: int, batch: int, drop_last: bool = False) -> Iterato
         offset += batch
 
 
-def passes(order: Order, at: range, rank: int, world: int, most: Optional[int] = None, least: int = 1) -> List[Pass]:
+def passes(
+    order: Order, at: range, rank: int, world: int, most: Optional[int] = None, least: int = 1, split: Optional[Sequence[int]] = None
+) -> List[Pass]:
     """The passes of one worker through the step at those positions: each of at most
-    `most` samples, and at least so many passes as far as there are samples."""
+    `most` samples, and at least so many passes as far as there are samples. split is
+    how many samples each worker takes, by rank; without, shares are equal."""
     mine = share(len(at), rank, world)
+    if split is not None:
+        mine = range(sum(split[:rank]), sum(split[: rank + 1]))
     if len(mine) == 0:
         return [Pass([order[at[0]]], 0, len(at), 0, True)]
     count = min(len(mine), max(least, 1 if most is None else -(-len(mine) // most)))

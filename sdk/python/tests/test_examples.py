@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
@@ -152,6 +153,45 @@ class Examples(unittest.TestCase):
                 self.assertRegex(out, rf"{model} on \w+, 60 steps: AUC 0\.\d+, loss \d\.\d+\n")
                 with open(os.path.join(self.folder, f"{model}-3.json")) as f:
                     self.assertGreater(json.load(f)["auc"], 0.52, "better than a guess")
+
+    @needs_torch
+    def test_gnn(self) -> None:
+        """Both modes come to the same model; one that is told to stop goes on where it was."""
+        small = ["gnn/gnn.py", "--vertices", "2000", "--edges", "20000", "--batch", "32", "--batches", "40", "--cores", "2"]
+        losses = []
+        for mode in ("piped", "coupled"):
+            out = json.loads(self.ends(self.start(*small, "--mode", mode)).splitlines()[-1])
+            self.assertEqual((out["mode"], out["batches"]), (mode, 40))
+            losses.append((out["loss"], out["accuracy"]))
+        tasks = self.start(*small, "--wait", "go")  # waits before its last batch but one
+        until = time.monotonic() + LIMIT
+        while not any(n.startswith("heard-") for n in os.listdir(self.folder)):
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.05)
+        tasks[0].send_signal(signal.SIGTERM)
+        self.ends(tasks, 75)
+        out = json.loads(self.ends(self.start(*small)).splitlines()[-1])
+        self.assertLess(out["batches"], 40, "it went on from a checkpoint")
+        losses.append((out["loss"], out["accuracy"]))
+        self.assertEqual(losses, [losses[0]] * 3)
+
+    def test_gnn_rules(self) -> None:
+        """The rules of the example are those of the specification of ByteGNN, section 5."""
+        sys.path.insert(0, os.path.join(EXAMPLES, "gnn"))
+        self.addCleanup(sys.path.remove, os.path.join(EXAMPLES, "gnn"))
+        pipeline = importlib.import_module("pipeline")
+        self.assertEqual(pipeline.balanced(16000, 1000, 3, 1), 12000)
+        self.assertEqual(pipeline.balanced(1500, 100, 2, 1), 1000)
+        control = pipeline.Controller(16000, step=1000)
+        control.took(0, 3.0)
+        control.took(1, 1.0)
+        for _ in range(8):
+            control.adjust(3, 4, False)
+        self.assertEqual(control.split, 12000)
+        control.resize(8000)
+        self.assertEqual((control.split, control.cores), (6000, 8000))
+        control.adjust(9, 4, False)
+        self.assertEqual((control.split, control.in_flight), (5000, 8), "the queue is long")
 
     def test_plain(self) -> None:
         task = self.start("plain/collatz.py", str(10**9))

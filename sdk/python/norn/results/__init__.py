@@ -31,7 +31,7 @@ __all__ = ["Results", "load", "ratios", "sweep", "wide"]
 
 Path = Union[str, "os.PathLike[str]"]
 
-_TEXT = ["job", "tenant", "state", "user", "name", "model", "type", "first_reason"]  # of jobs.csv
+_TEXT = ["job", "tenant", "state", "user", "name", "model", "type", "first_reason", "kind"]  # of jobs.csv
 _SWEEP = ["seed", "metric", "value"]  # what a sweep has that tells its lines apart
 
 

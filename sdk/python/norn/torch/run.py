@@ -13,6 +13,7 @@ from typing import Any, Callable, Dict, Generator, Iterator, List, Mapping, NoRe
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
+from ..balance import Balance
 from ..job import Job, init
 from ..outbox import Times
 from ..samples import Order, Pass, Position, Work, batches, passes, remaining_steps
@@ -102,6 +103,8 @@ class Run:
         self._agreement: Optional[Agreement] = None
         self._agreed: Optional[List[float]] = None
         self._times, self._opened, self._passes, self._largest = Times(), 0.0, 0, 0
+        self._balance = Balance("equal", self.world_size)
+        self._spent = (0.0, 0.0, 0)  # seconds of fetching and computing, and samples, of the present step
         self._worked = 0.0  # seconds of the present step, waiting for others included
         self._signature = state.signature(model)
         with self._nothing_to_lose():
@@ -139,6 +142,7 @@ class Run:
         drop_last: bool = False,
         collate: Optional[Callable[[List[Any]], Any]] = None,
         workers: int = 0,
+        balance: str = "equal",
     ) -> Generator[Tuple[int, int, Any], None, None]:
         """Gives (epoch, step, batch), from where the run before has stopped to the end
         of so many epochs or steps. Each must be answered by one run.step(loss).
@@ -146,7 +150,10 @@ class Run:
         dataset has a length and an item for each number below it. A step trains
         global_batch samples in all, divided over the workers; a worker that gets more
         than local_batch of them takes them in several passes, all of the same step.
-        workers is how many processes load data. Between two rounds of the loop the
+        workers is how many processes load data. balance says how a batch is divided:
+        equal; by the time in which each worker fetches and computes samples, so that
+        all are done together (time); or by that of computing alone (compute). The
+        samples of a step and its gradient stay the same. Between two rounds of the loop the
         run is saved and ended if it has to stop. After the last it is finished.
         """
         if global_batch < 1 or (local_batch is not None and local_batch < 1) or workers < 0:
@@ -160,6 +167,7 @@ class Run:
             raise ValueError(f"there are {n} samples, less than a batch of {global_batch}")
         if self._at.offset > 0 and n != self._samples:
             raise ValueError(f"the checkpoint stands in the middle of an epoch of {self._samples} samples, and now there are {n}")
+        self._balance = Balance(balance, self.world_size)
         self._work, self._samples = Work(n, epochs, steps, drop_last), n
         self._batch = self._batch_ordered or global_batch
         self._restore_rng()
@@ -179,7 +187,8 @@ class Run:
         work, size, epoch = self._work, self._batch, self._at.epoch
         order = Order(work.samples, self._seed, epoch)
         steps = batches(work.samples, self._at.offset, size, work.drop_last)
-        mine = chain.from_iterable(passes(order, at, self.rank, self.world_size, most, least) for at in steps)
+        split = self._balance.split
+        mine = chain.from_iterable(passes(order, at, self.rank, self.world_size, most, least, split(len(at))) for at in steps)
         ahead, now = tee(mine)
         seed = state.number(self._seed, self._at.step, self.rank)
         loaded: Iterator[Any] = iter(loader(dataset, (p.indices for p in ahead), collate, workers, self.device, seed))
@@ -195,8 +204,23 @@ class Run:
             if work.over(self._at):
                 return  # and finish, even if it has to stop
             self._between()
-            if self._batch != size:
+            if self._batch != size or self._rebalanced():
                 return
+
+    def _rebalanced(self) -> bool:
+        """Between two steps: measures, and tells whether batches are divided otherwise from
+        now on. All workers look at the same steps, and decide the same."""
+        b = self._balance
+        fetch, compute, samples = self._spent
+        self._spent = (0.0, 0.0, 0)
+        b.meter.add(samples, fetch, compute)
+        if b.by == "equal" or self.world_size == 1 or self._at.step % b.EVERY != 0:
+            return False
+        at = 3 * self.rank
+        mine = [0.0] * (3 * self.world_size)
+        mine[at : at + 3] = b.meter.numbers
+        n = self._group.agree(mine).wait()
+        return b.look(self._batch, [(n[i], n[i + 1], n[i + 2]) for i in range(0, len(n), 3)])
 
     def _open(self, p: Pass, waited: float) -> None:
         """Before a pass."""
@@ -205,6 +229,7 @@ class Run:
         self._pass = p
         self._passes, self._largest = self._passes + 1, max(self._largest, p.counted)
         self.indices = p.indices[: p.counted]
+        self._spent = (self._spent[0] + waited, self._spent[1], self._spent[2] + p.counted)
         self._times.total += waited
         self._times.stages["storage"] = self._times.stages.get("storage", 0.0) + waited
         if self._ddp is not None:
@@ -233,6 +258,7 @@ class Run:
             # Under way while backward computes.
             self._agreement = self._agree(self._losses, self._counts)
         (loss if self._weight == 1.0 else loss * self._weight).backward()
+        self._computed(p)
         if self._noise is not None:
             self._noise.passed(p.counted, self._weight)
         if p.last:
@@ -246,6 +272,17 @@ class Run:
         if p.last:
             self._advance(p)
         return p.last
+
+    def _computed(self, p: Pass) -> None:
+        """A pass was computed; waiting for the gradients of others does not count."""
+        if self._balance.by == "equal":
+            return
+        if p.last and self._waiting is not None:
+            self._waiting.end()
+        took = time.perf_counter() - self._opened
+        if p.last and self._waiting is not None:
+            took -= self._waiting.seconds()
+        self._spent = (self._spent[0], self._spent[1] + max(0.0, took), self._spent[2])
 
     def _update_weights(self, p: Pass) -> None:
         assert self._agreement is not None

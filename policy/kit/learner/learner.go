@@ -1,4 +1,15 @@
-package helios
+// Package learner predicts run times for policies from the jobs that have ended: from similar jobs of
+// the same user, and by trees over what is known of a job when it is submitted.
+//
+// Nouns:
+//   - The rolling estimate looks at similar jobs of the same user (predict.History).
+//   - The learnt estimate comes from a regressor over all jobs, such as boosted trees
+//     (predict/boost) or a random forest (predict/forest).
+//   - A refresh is a moment, a multiple of the refresh time, at which the regressor may be made anew.
+//
+// Source: Hu et al., "Characterization and Prediction of Deep Learning Workloads in Large-Scale GPU
+// Datacenters", SC 2021, section 4.2; the features are theirs.
+package learner
 
 import (
 	"math"
@@ -6,15 +17,31 @@ import (
 
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf/predict"
-	"github.com/norn-scheduler/norn/perf/predict/boost"
 	"github.com/norn-scheduler/norn/sched"
 )
 
-// learner is what is known of run times. It is a function of the jobs that have
+// Config is how run times are learnt.
+type Config struct {
+	Lambda  float64         // weight of the rolling estimate, the regressor has the rest
+	Rolling predict.Rolling // the rolling estimate
+	Smooth  float64         // jobs by which a category's mean is drawn to that of all
+	Rows    int             // jobs from which a regressor is made, the last to end
+	Least   int             // jobs that must have ended before one is made
+	Growth  float64         // one is made anew when so much of that is new
+	Refresh time.Duration
+	Prior   time.Duration // run time that is believed while no job has ended
+
+	Grow func(x, y []float64) (Regressor, error) // of rows that follow each other in x
+}
+
+// Regressor predicts the logarithm of 1 + a run time in seconds from a row of features.
+type Regressor interface{ Predict(row []float64) float64 }
+
+// Learner is what is known of run times. It is a function of the jobs that have
 // ended, in the order in which they left, and of the time: a new one that reads
 // the same list says the same.
-type learner struct {
-	cfg     *Config
+type Learner struct {
+	cfg     Config
 	rolling *predict.History
 	seen    int // of sched.View.Ended
 
@@ -56,13 +83,13 @@ func (n numbers) of(word string) int32 {
 	return i
 }
 
-func newLearner(c *Config) *learner {
-	own := *c
-	return &learner{cfg: &own, rolling: predict.NewHistory(own.Rolling), users: numbers{}, tenants: numbers{}, names: numbers{}}
+// New is a learner that has seen nothing.
+func New(c Config) *Learner {
+	return &Learner{cfg: c, rolling: predict.NewHistory(c.Rolling), users: numbers{}, tenants: numbers{}, names: numbers{}}
 }
 
-// follow takes in the jobs that have left since it was last called.
-func (l *learner) follow(v *sched.View) {
+// Follow takes in the jobs that have left since it was last called.
+func (l *Learner) Follow(v *sched.View) {
 	ended := v.Ended()
 	for ; l.seen < len(ended); l.seen++ {
 		j := v.Job(ended[l.seen])
@@ -81,14 +108,14 @@ func (l *learner) follow(v *sched.View) {
 
 // refresh notes, when a refresh lies between the last call and now, that trees
 // are to be grown from the jobs that ended before it, if enough of them are new.
-func (l *learner) refresh(now time.Duration) {
+func (l *Learner) refresh(now time.Duration) {
 	epoch := now / l.cfg.Refresh
 	if epoch == l.epoch {
 		return
 	}
 	l.epoch = epoch
 	enough := max(l.cfg.Growth*float64(min(l.grown, l.cfg.Rows)), 1)
-	if l.ended < 2*l.cfg.Trees.Leaf || float64(l.ended-l.grown) < enough {
+	if l.ended < l.cfg.Least || float64(l.ended-l.grown) < enough {
 		return
 	}
 	if extra := len(l.rows) - l.cfg.Rows; extra > l.cfg.Rows {
@@ -97,16 +124,19 @@ func (l *learner) refresh(now time.Duration) {
 	l.grown, l.cut, l.due = l.ended, len(l.rows), true
 }
 
-func (l *learner) features(j *job.Job) features {
+func (l *Learner) features(j *job.Job) features {
 	return features{
 		user: l.users.of(j.User), tenant: l.tenants.of(j.Tenant), name: l.names.of(predict.Name(j)),
 		gpus: float64(j.Demand.Milli(j.Demand.Roles[0].Tasks)) / 1000, cpus: float64(j.Demand.CPU()) / 1000, submit: j.Submit,
 	}
 }
 
-// predict is the run time of a job in seconds: the rolling estimate and that of
-// the trees, weighted. Where one of them has nothing to say the other counts.
-func (l *learner) predict(j *job.Job) (seconds float64, err error) {
+// Rolling is the rolling estimate of a job's run time; known is false while no job has ended.
+func (l *Learner) Rolling(j *job.Job) (d time.Duration, known bool) { return l.rolling.Estimate(j) }
+
+// Predict is the run time of a job in seconds: the rolling estimate and that of
+// the regressor, weighted. Where one of them has nothing to say the other counts.
+func (l *Learner) Predict(j *job.Job) (seconds float64, err error) {
 	d, known := l.rolling.Estimate(j)
 	if !known {
 		return l.cfg.Prior.Seconds(), nil
@@ -125,17 +155,17 @@ func (l *learner) predict(j *job.Job) (seconds float64, err error) {
 		return seconds, nil
 	}
 	if learnt := l.model.predict(l.features(j)); learnt > 0 {
-		seconds = blend(l.cfg.Lambda, seconds, learnt)
+		seconds = Blend(l.cfg.Lambda, seconds, learnt)
 	}
 	return seconds, nil
 }
 
-// blend weighs the rolling estimate against that of the trees.
-func blend(lambda, rolling, learnt float64) float64 { return lambda*rolling + (1-lambda)*learnt }
+// Blend weighs the rolling estimate against that of the regressor.
+func Blend(lambda, rolling, learnt float64) float64 { return lambda*rolling + (1-lambda)*learnt }
 
-// model is trees, and what they know of users, tenants and names.
+// model is a regressor, and what is known of users, tenants and names.
 type model struct {
-	trees                 *boost.Model
+	trees                 Regressor
 	users, tenants, names encoding
 }
 
@@ -178,7 +208,7 @@ func (e *encoding) at(k int32) float64 {
 }
 
 // grow learns from rows.
-func (l *learner) grow(rows []row) (*model, error) {
+func (l *Learner) grow(rows []row) (*model, error) {
 	m := &model{
 		users:   encode(rows, func(f *features) int32 { return f.user }, l.cfg.Smooth),
 		tenants: encode(rows, func(f *features) int32 { return f.tenant }, l.cfg.Smooth),
@@ -191,7 +221,7 @@ func (l *learner) grow(rows []row) (*model, error) {
 		y[i] = rows[i].y
 	}
 	var err error
-	m.trees, err = boost.Train(l.cfg.Trees, x, y)
+	m.trees, err = l.cfg.Grow(x, y)
 	return m, err
 }
 
