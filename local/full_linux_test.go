@@ -380,4 +380,8 @@ func TestNoMessageComes(t *testing.T) {
 	h.until(a, api.Done)
 	h.make("enough")
 	h.made("over") // or the job would wait for ever in a folder that is gone
+	if err := syscall.Kill(s.PID, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	h.gone(a, 1) // or the runner would write into the folder while it is removed
 }
