@@ -2,6 +2,7 @@ package job
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster/unit"
@@ -73,11 +74,23 @@ func (r *Record) NextSave(now time.Duration) (at time.Duration, ok bool) {
 	if mark <= done {
 		return unit.Never, false
 	}
-	left := mark - r.Progress
-	if r.Speed != 1 {
-		left = time.Duration(float64(left)/r.Speed + 1) // not before it
+	return r.reaches(mark), true
+}
+
+// reaches is the first moment at which a running job that makes progress has done so much
+// work, as ProgressAt rounds it.
+func (r *Record) reaches(work time.Duration) time.Duration {
+	left := work - r.Progress
+	if r.Speed == 1 {
+		return r.Ready + left
 	}
-	return r.Ready + left, true
+	at := r.Ready + time.Duration(math.Ceil((float64(left)-0.5)/r.Speed))
+	if r.ProgressAt(at) < work {
+		at++
+	} else if at-1 > r.Ready && r.ProgressAt(at-1) >= work {
+		at--
+	}
+	return at
 }
 
 // saves tells whether the state with which a job goes on that is stopped so was saved.

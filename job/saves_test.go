@@ -1,8 +1,11 @@
 package job
 
 import (
+	"errors"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/cluster/unit"
 )
@@ -35,7 +38,7 @@ func TestSavesByItself(t *testing.T) {
 		unsaved          bool
 	}{{0, 0, 200, true}, {199, 0, 200, true}, {200, 100, 400, false}, {399, 100, 400, false}, {500, 200, 600, false}} {
 		next, ok := r.NextSave(at(x.now))
-		if saved := r.SavedAt(at(x.now)); saved != at(x.saved) || !ok || next.Round(time.Second) != at(x.next) || next < at(x.next) || r.Unsaved(at(x.now)) != x.unsaved {
+		if saved := r.SavedAt(at(x.now)); saved != at(x.saved) || !ok || next.Round(time.Second) != at(x.next) || r.Unsaved(at(x.now)) != x.unsaved {
 			t.Errorf("after %d s: saved %v, next at %v (%v), unsaved %v; want %d, %d, %v", x.now, saved, next, ok, r.Unsaved(at(x.now)), x.saved, x.next, x.unsaved)
 		}
 	}
@@ -48,6 +51,25 @@ func TestSavesByItself(t *testing.T) {
 	if r.Progress != at(200) || r.SavedAt(at(650)) != at(200) || !r.Unsaved(at(650)) || r.Unsaved(at(700)) {
 		t.Errorf("begins again with %v, saved %v, unsaved %v and %v; want 200s, 200s, true and false", r.Progress, r.SavedAt(at(650)), r.Unsaved(at(650)), r.Unsaved(at(700)))
 	}
+}
+
+// The next save is expected at the very moment from which on it is there, whatever the speed:
+// who waits for it decides as who comes later.
+func TestNextSaveIsTheFirstMoment(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		speed := rapid.SampledFrom([]float64{1, 0.5, 1.5, 1. / 3, 0.001, 7, 0.123456789}).Draw(t, "speed")
+		every := rapid.Int64Range(1, 1e12).Draw(t, "every")
+		r := new(Record)
+		r.Submit(&Job{Key: "j", Stop: LastSave}, 0)
+		if err := errors.Join(r.Begin(0, 0, 1, unit.One), r.SetSpeed(0, speed), r.Saved(0, time.Duration(every))); err != nil {
+			t.Fatal(err)
+		}
+		now := time.Duration(rapid.Int64Range(0, 1e13).Draw(t, "now"))
+		next, ok := r.NextSave(now)
+		if before := r.SavedAt(now); !ok || next <= now || r.SavedAt(next) <= before || next-1 > now && r.SavedAt(next-1) > before {
+			t.Errorf("at %v it has saved %v; next at %v (%v), with %v, and %v just before", now, before, next, ok, r.SavedAt(next), r.SavedAt(next-1))
+		}
+	})
 }
 
 // A job that tells of each save has saved what it told; the next one is expected after as
