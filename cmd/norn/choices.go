@@ -19,12 +19,8 @@ func simulated(policies, settings []string) ([]experiment.Choice, error) {
 	return choices(policies, settings, foreign.Entry())
 }
 
-// choices turns --policy and --set into policies of the table and of own.
-func choices(policies, settings []string, own ...policy.Entry) ([]experiment.Choice, error) {
-	if len(policies) == 0 {
-		policies = defaultPolicies
-	}
-	var out []experiment.Choice
+// parsed reads --policy and --set. Whether there are such policies is looked up by the caller.
+func parsed(policies, settings []string, own ...policy.Entry) (out []experiment.Choice, err error) {
 	for _, list := range policies {
 		some, err := experiment.ParseChoices(list, own...)
 		if err != nil {
@@ -37,7 +33,19 @@ func choices(policies, settings []string, own ...policy.Entry) ([]experiment.Cho
 			return nil, misused("--set %w", err)
 		}
 	}
-	out, err := experiment.Variants(out)
+	return out, nil
+}
+
+// choices turns --policy and --set into policies of the table and of own.
+func choices(policies, settings []string, own ...policy.Entry) ([]experiment.Choice, error) {
+	if len(policies) == 0 {
+		policies = defaultPolicies
+	}
+	out, err := parsed(policies, settings, own...)
+	if err != nil {
+		return nil, err
+	}
+	out, err = experiment.Variants(out)
 	if err != nil {
 		return nil, misused("%w", err)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -55,35 +54,7 @@ var ofGraphs = []string{"policy", "set", "out", "table", "quiet", "seed", "execu
 // defaultStagePolicies are compared where none is named.
 var defaultStagePolicies = []string{"fifo", "fair", "weighted", "decima"}
 
-// graphsInto replays a trace of graphs of stages, and puts the files of --out in their place.
-func (f *simFlags) graphsInto(cmd *cobra.Command, path string) error {
-	var wrong error
-	cmd.Flags().Visit(func(flag *pflag.Flag) {
-		if !slices.Contains(ofGraphs, flag.Name) && wrong == nil {
-			wrong = misused("--%s: %s is a trace of graphs of stages, which knows only --%s", flag.Name, path, strings.Join(ofGraphs, ", --"))
-		}
-	})
-	if wrong != nil {
-		return wrong
-	}
-	if f.out == "" {
-		return f.runGraphs(cmd, path)
-	}
-	to := &experiment.Folder{Path: f.out}
-	if to.Contains(path) {
-		return misused("--out %s: the folder has the file that is read, and a run replaces all of it: name another folder", f.out)
-	}
-	if err := to.Begin(); err != nil {
-		return fmt.Errorf("--out %w", err)
-	}
-	f.to = to
-	defer to.Keep()
-	if err := f.runGraphs(cmd, path); err != nil {
-		return err
-	}
-	return to.Commit()
-}
-
+// runGraphs replays a trace of graphs of stages.
 func (f *simFlags) runGraphs(cmd *cobra.Command, path string) error {
 	if len(f.seeds) > 1 {
 		return misused("--seed: a trace of graphs of stages is run with one seed")
@@ -128,14 +99,9 @@ func (f *simFlags) stagePolicies() ([]experiment.Choice, []stages.Policy, error)
 	if len(named) == 0 {
 		named = defaultStagePolicies
 	}
-	choices, err := experiment.ParseChoices(strings.Join(named, ","))
+	choices, err := parsed(named, f.settings)
 	if err != nil {
-		return nil, nil, misused("--policy %w", err)
-	}
-	for _, s := range f.settings {
-		if err := experiment.Assign(choices, s); err != nil {
-			return nil, nil, misused("--set %w", err)
-		}
+		return nil, nil, err
 	}
 	policies, err := f.graphs.policies(choices)
 	return choices, policies, err

@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/norn-scheduler/norn/cluster/unit"
-	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/internal/fileio"
 	"github.com/norn-scheduler/norn/internal/grid"
 	"github.com/norn-scheduler/norn/policy/param"
@@ -55,14 +54,9 @@ type tokenPolicy struct {
 
 // tokenPolicies are the policies of tokens that were named. what is what an error says knows others.
 func tokenPolicies(named, settings []string, what string) ([]tokenPolicy, error) {
-	all, err := experiment.ParseChoices(strings.Join(named, ","))
+	all, err := parsed(named, settings)
 	if err != nil {
-		return nil, misused("--policy %w", err)
-	}
-	for _, s := range settings {
-		if err := experiment.Assign(all, s); err != nil {
-			return nil, misused("--set %w", err)
-		}
+		return nil, err
 	}
 	var out []tokenPolicy
 	for _, c := range all {
@@ -88,37 +82,8 @@ func tokenPolicies(named, settings []string, what string) ([]tokenPolicy, error)
 	return out, nil
 }
 
-// serveInto replays a trace of requests, and puts the files of --out in their place.
-func (f *simFlags) serveInto(cmd *cobra.Command, path string) error {
-	if f.out == "" {
-		return f.serve(cmd, path)
-	}
-	to := &experiment.Folder{Path: f.out}
-	if to.Contains(path) {
-		return misused("--out %s: the folder has the file that is read, and a run replaces all of it: name another folder", f.out)
-	}
-	if err := to.Begin(); err != nil {
-		return fmt.Errorf("--out %w", err)
-	}
-	f.to = to
-	defer to.Keep()
-	if err := f.serve(cmd, path); err != nil {
-		return err
-	}
-	return to.Commit()
-}
-
 // serve replays a trace of requests.
 func (f *simFlags) serve(cmd *cobra.Command, path string) error {
-	var wrong error
-	cmd.Flags().Visit(func(flag *pflag.Flag) {
-		if !slices.Contains(ofRequests, flag.Name) && wrong == nil {
-			wrong = misused("--%s: %s is a trace of requests, which knows only --%s", flag.Name, path, strings.Join(ofRequests, ", --"))
-		}
-	})
-	if wrong != nil {
-		return wrong
-	}
 	server, err := serve.FindServer(f.requests.server)
 	if err != nil {
 		return misused("--server: %w", err)

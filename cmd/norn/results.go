@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/norn-scheduler/norn/eventlog"
@@ -21,8 +22,10 @@ import (
 func (f *simFlags) prepare(cmd *cobra.Command, x *experiment.Experiment, args []string) error {
 	packings := map[string]eventlog.Compression{"gz": eventlog.Gzip, "zst": eventlog.Zstd}
 	to := &experiment.Folder{Path: f.out, Packing: packings[f.packing], NoLogs: f.packing == "none"}
-	if len(args) > 0 && args[0] != "-" && to.Contains(args[0]) {
-		return misused("--out %s: the folder has the file that is read, and a run replaces all of it: name another folder", f.out)
+	if len(args) > 0 && args[0] != "-" {
+		if err := f.spares(to, args[0]); err != nil {
+			return err
+		}
 	}
 	from, err := origin(cmd, strings.Join(args, ""))
 	if err != nil {
@@ -35,6 +38,48 @@ func (f *simFlags) prepare(cmd *cobra.Command, x *experiment.Experiment, args []
 	x.Report, x.Timed = report.Options{Series: true, Intervals: true}, f.timed
 	x.Log = to.Log
 	return nil
+}
+
+// spares refuses a folder of --out that has the file which is read.
+func (f *simFlags) spares(to *experiment.Folder, path string) error {
+	if to.Contains(path) {
+		return misused("--out %s: the folder has the file that is read, and a run replaces all of it: name another folder", f.out)
+	}
+	return nil
+}
+
+// into replays a trace of a kind that is not of jobs, and puts the files of --out in their place.
+// Other flags than those that are known mean nothing for it, and are refused.
+func (f *simFlags) into(cmd *cobra.Command, path, kind string, known []string, run func(*cobra.Command, string) error) error {
+	if err := knowsOnly(cmd, path, kind, known); err != nil {
+		return err
+	}
+	if f.out == "" {
+		return run(cmd, path)
+	}
+	to := &experiment.Folder{Path: f.out}
+	if err := f.spares(to, path); err != nil {
+		return err
+	}
+	if err := to.Begin(); err != nil {
+		return fmt.Errorf("--out %w", err)
+	}
+	f.to = to
+	defer to.Keep()
+	if err := run(cmd, path); err != nil {
+		return err
+	}
+	return to.Commit()
+}
+
+// knowsOnly refuses flags that mean nothing for a trace of some kind.
+func knowsOnly(cmd *cobra.Command, path, kind string, known []string) (err error) {
+	cmd.Flags().Visit(func(flag *pflag.Flag) {
+		if !slices.Contains(known, flag.Name) && err == nil {
+			err = misused("--%s: %s is %s, which knows only --%s", flag.Name, path, kind, strings.Join(known, ", --"))
+		}
+	})
+	return err
 }
 
 // results writes the page and the table, and puts all files in their place.

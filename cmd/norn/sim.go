@@ -229,10 +229,10 @@ func (f *simFlags) simulate(cmd *cobra.Command, args []string) (err error) {
 		return err
 	}
 	if len(args) == 1 && trace.IsRequests(args[0]) {
-		return f.serveInto(cmd, args[0])
+		return f.into(cmd, args[0], "a trace of requests", ofRequests, f.serve)
 	}
 	if len(args) == 1 && dag.IsTrace(args[0]) {
-		return f.graphsInto(cmd, args[0])
+		return f.into(cmd, args[0], "a trace of graphs of stages", ofGraphs, f.runGraphs)
 	}
 	if len(f.seeds) > 1 {
 		return f.overSeeds(cmd, args)
