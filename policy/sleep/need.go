@@ -1,6 +1,8 @@
 package sleep
 
 import (
+	"slices"
+
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/sched"
@@ -8,11 +10,10 @@ import (
 
 // needs finds which nodes waiting jobs need: idle ones, then booting ones, then those asleep.
 type needs struct {
-	rest   []spare // nodes that nobody needs yet, in that order
-	taken  []spare // nodes that a waiting job needs, with what is left of them
-	wake   []cluster.NodeID
-	free   map[key]int // GPUs that are free, for those who wait for other reasons than room
-	asleep int
+	rest  []spare // nodes that nobody needs yet, in that order
+	taken []spare // nodes that a waiting job needs, with what is left of them
+	wake  []cluster.NodeID
+	free  map[key]int // GPUs that are free beside running jobs, for those who wait for other reasons than room
 }
 
 // spare is a node and how many GPUs of it no waiting job needs.
@@ -41,7 +42,7 @@ func waitsForRoom(r job.Reason) (waits, short bool) {
 
 // look goes through the jobs that wait. It returns the number of nodes that they need.
 func (n *needs) look(v *sched.View) int {
-	n.rest, n.taken, n.wake, n.asleep, n.free = n.rest[:0], n.taken[:0], n.wake[:0], 0, nil
+	n.rest, n.taken, n.wake, n.free = n.rest[:0], n.taken[:0], n.wake[:0], nil
 	listed, waiting := false, false
 	for j := range v.Waiting() {
 		waits, short := waitsForRoom(j.Reason())
@@ -71,16 +72,14 @@ func (n *needs) list(c *cluster.Cluster) {
 		for id := range cluster.NodeID(c.Nodes()) {
 			if c.Power(id) == p && c.Health(id) == cluster.Up && !c.Busy(id) {
 				n.rest = append(n.rest, spare{id, c.NodeGPUs(id)})
-				if p == cluster.Asleep {
-					n.asleep++
-				}
 			}
 		}
 	}
 }
 
-// fits takes a job that waits for something else than room to fit into what is free on nodes that
-// are awake, as long as there is any.
+// fits takes a job that waits for something else than room to run on nodes beside others, as long as
+// there is room. Where there is none it needs idle nodes, which stay awake for it: its policy may start it
+// only at its next decision.
 func (n *needs) fits(v *sched.View, j sched.Job) bool {
 	k := v.Class(j.Class())
 	at := key{k.Scope, k.Mask}
@@ -89,10 +88,26 @@ func (n *needs) fits(v *sched.View, j sched.Job) bool {
 	}
 	left, known := n.free[at]
 	if !known {
-		left = v.Cluster().FreeGPUs(k.Scope, k.Mask)
+		left = v.Cluster().FreeGPUs(k.Scope, k.Mask) - n.idle(v.Cluster(), k.Scope, k.Mask)
+	}
+	if left < int(k.GPUs) {
+		n.free[at] = left
+		return false
 	}
 	n.free[at] = left - int(k.GPUs)
-	return left >= int(k.GPUs)
+	return true
+}
+
+// idle is the number of GPUs of nodes that are awake of which no job has anything.
+func (n *needs) idle(c *cluster.Cluster, scope cluster.PoolID, mask cluster.TypeMask) (gpus int) {
+	for _, nodes := range [][]spare{n.rest, n.taken} {
+		for _, s := range nodes {
+			if c.Usable(s.node) && admits(c, scope, mask, s.node) {
+				gpus += c.NodeGPUs(s.node)
+			}
+		}
+	}
+	return gpus
 }
 
 // serve takes nodes for a job: what other jobs leave of theirs if it fits there, else more nodes.
@@ -151,26 +166,23 @@ func admits(c *cluster.Cluster, scope cluster.PoolID, mask cluster.TypeMask, id 
 	return false
 }
 
-// stuck tells that jobs wait, nothing runs that could end, and nothing boots. Then nobody knows better
-// than to wake all.
+// stuck tells that jobs wait and nothing runs that could end: nobody knows better than to have all nodes
+// awake. As long as one boots, no others are woken.
 func (n *needs) stuck(v *sched.View) bool {
-	if n.asleep == 0 || len(n.wake) > 0 || cluster.BusyNodes(v.Cluster()) > 0 {
-		return false
-	}
-	for id := range cluster.NodeID(v.Cluster().Nodes()) {
-		if v.Cluster().Power(id) == cluster.Booting {
-			return false
-		}
-	}
-	return true
+	return len(n.wake) == 0 && cluster.BusyNodes(v.Cluster()) == 0
 }
 
-// all has every node wake up that sleeps.
+// all needs all nodes.
 func (n *needs) all(c *cluster.Cluster) {
-	n.wake = n.wake[:0]
-	for id := range cluster.NodeID(c.Nodes()) {
-		if c.Power(id) == cluster.Asleep && c.Health(id) == cluster.Up {
-			n.wake = append(n.wake, id)
+	boots := slices.ContainsFunc(n.rest, func(s spare) bool { return c.Power(s.node) == cluster.Booting })
+	for _, s := range n.rest {
+		switch asleep := c.Power(s.node) == cluster.Asleep; {
+		case asleep && boots:
+			continue
+		case asleep:
+			n.wake = append(n.wake, s.node)
 		}
+		n.taken = append(n.taken, s)
 	}
+	n.rest = n.rest[:0]
 }
