@@ -110,6 +110,24 @@ func (l *Links) Equal(o *Links) bool {
 	return true
 }
 
+// Sockets tells for each device which CPU socket it stands at, by numbers from 0 on. A socket has the devices
+// that come one after the other of which no two are linked across sockets; all of a switched NVLink node,
+// whose links do not tell, have one.
+func (l *Links) Sockets() []int {
+	of := make([]int, l.n)
+	first, last := 0, 0
+	for i := 1; i < l.n; i++ {
+		for j := first; j < i; j++ {
+			if l.Between(i, j).Class == CrossSocket {
+				first, last = i, last+1
+				break
+			}
+		}
+		of[i] = last
+	}
+	return of
+}
+
 // LinkLayout is a well-known way in which the GPUs of a node are linked.
 type LinkLayout struct {
 	Name  string

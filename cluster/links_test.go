@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -87,5 +89,23 @@ func TestLinkSpeeds(t *testing.T) {
 	}
 	if m := NewLinks(2); l.Equal(nil) || !l.Equal(m) || l.Equal(NewLinks(3)) { // the last one was between sockets
 		t.Errorf("%+v and %+v", l, m)
+	}
+}
+
+// TestSockets: which GPUs stand at one socket, by layout.
+func TestSockets(t *testing.T) {
+	for layout, want := range map[string]string{
+		"minsky": "[0 0 1 1]", "summit": "[0 0 0 1 1 1]", "dgx1": "[0 0 0 0 1 1 1 1]", "dgx1-p100": "[0 0 0 0 1 1 1 1]",
+		"pcie": "[0 0 0 0 1 1 1 1]", "pcie-switch": "[0 0 0 0 1 1 1 1]", "pcie-socket": "[0 0 0 0 1 1 1 1]", "nvswitch": "[0 0 0 0 0 0 0 0]",
+		"torus-2d": "[0 0 0 0 1 1 1 1 2 2 2 2 3 3 3 3]",
+	} {
+		gpus := strings.Count(want, " ") + 1
+		l, err := LinkPreset(layout, gpus)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(l.Sockets()); got != want {
+			t.Errorf("%s: %s, want %s", layout, got, want)
+		}
 	}
 }

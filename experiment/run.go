@@ -70,6 +70,10 @@ type Experiment struct {
 	// where they are linked best (perf.Linked); 0: links make no difference to speeds.
 	Communication float64
 
+	// Sockets is what was measured of jobs on the CPU sockets of a node, which is the truth, and policies know it;
+	// nil: jobs of a node do not slow each other down.
+	Sockets *perf.Sockets
+
 	Sleep  sleep.Config   // chooses nodes that sleep; nil: none does
 	Defrag *defrag.Config // moves jobs together for gangs that would wait, under policies that do not share GPUs; nil: nobody does
 
@@ -213,7 +217,7 @@ func (x *Experiment) simulate(ctx context.Context, c Choice, jobs trace.Source, 
 	e := engine.New(engine.Config{
 		Cluster: site.Cluster, Tenants: site.Tenants, Policy: p, PolicyName: c.String(),
 		Estimator: estimator, Costs: costs, Speeds: x.speeds(), Sharing: sharing, Transfer: cmp.Or(x.Transfer, cfg.Transfer), Believe: believe, Seed: x.Seed, Sinks: sinks, Each: workers.Pool(0),
-		Variability: cmp.Or(x.BelievedVariability, x.Variability), Linked: perf.NewLinked(x.Communication), Decided: o.timing(x.Timed), Sleeper: sleeper,
+		Variability: cmp.Or(x.BelievedVariability, x.Variability), Linked: perf.NewLinked(x.Communication, x.Sockets), Decided: o.timing(x.Timed), Sleeper: sleeper,
 	}, world)
 	e.Announce()
 	if err = world.Attach(e.State()); err == nil {
@@ -273,7 +277,7 @@ func sleeper(c sleep.Config) (sched.Sleeper, error) {
 
 // world is how the simulated world of one run behaves.
 func (x *Experiment) world(c Choice, site *clusterspec.Site, costs *perf.Costs, jobs trace.Source) sim.Config {
-	cfg := sim.Config{Boot: sim.DefaultBoot, InPlace: c.Resizes(), Source: jobs, Model: x.Model, Costs: *costs, Seed: x.Seed, Variability: x.Variability, Linked: perf.NewLinked(x.Communication)}
+	cfg := sim.Config{Boot: sim.DefaultBoot, InPlace: c.Resizes(), Source: jobs, Model: x.Model, Costs: *costs, Seed: x.Seed, Variability: x.Variability, Linked: perf.NewLinked(x.Communication, x.Sockets)}
 	if cfg.Model == nil {
 		cfg.Model = perf.Analytic{Scaling: 1, Spread: 1}
 	}

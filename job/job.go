@@ -138,7 +138,10 @@ type Hints struct {
 	Plan      string         // how it is laid out in parallel, in the source's words
 	Pattern   string         // how its tasks talk to each other, in the source's words: ring
 	Sensitive bool           // to the bandwidth between its tasks
-	Rungs     Rungs          // of the search by successive halving that its app is; none: it is none
+
+	LeastUtility float64 // of a place, 0 to 1, below which it is worth to it to wait for a better one
+
+	Rungs Rungs // of the search by successive halving that its app is; none: it is none
 
 	Sensitivity string // its class by how much it minds devices that are slower than others of their type (perf.Variability)
 

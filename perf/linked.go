@@ -36,7 +36,10 @@ func MindsBandwidth(j *job.Job) bool {
 // in one node, where it fits into one whose links are known. Else B is that of all adapters of a node. l is the latency of the messages of an iteration that follow one on the other, over the time
 // of an iteration that the job tells (job.Hints); it is 0 where it tells none, and in a node.
 //
-// Jobs on one GPU, and those on nodes whose links are not known or all equal, or on several whose adapters are not
+// Jobs of which Sockets tell are slower, too, beside others on the same sockets of their node, and where they are
+// spread over several.
+//
+// As for bandwidth, jobs on one GPU, and those on nodes whose links are not known or all equal, or on several whose adapters are not
 // known, are not affected. The nil
 // Linked has links make no difference. It keeps what it has found of nodes and who sends, so that each run needs
 // one of its own.
@@ -45,47 +48,97 @@ func MindsBandwidth(j *job.Job) bool {
 type Linked struct {
 	share  float64
 	graphs fabric.Graphs
-	net    *Network
+	net    *Network   // nil where share is 0
+	near   *occupants // nil where nothing was measured
 }
 
-// NewLinked is the Linked for a part of the time, 0 to 1; nil where it is 0.
-func NewLinked(share float64) *Linked {
-	if share == 0 {
+// NewLinked is the Linked for a part of the time, 0 to 1, and for what was measured on sockets, which may be nil.
+// It is nil where there is neither.
+func NewLinked(share float64, s *Sockets) *Linked {
+	if share == 0 && s == nil {
 		return nil
 	}
-	return &Linked{share: share, net: NewNetwork()}
+	l := &Linked{share: share}
+	if share > 0 {
+		l.net = NewNetwork()
+	}
+	if s != nil {
+		l.near = newOccupants(s)
+	}
+	return l
+}
+
+// Sockets is what was measured on sockets; nil: nothing.
+func (l *Linked) Sockets() *Sockets {
+	if l == nil || l.near == nil {
+		return nil
+	}
+	return l.near.sockets
 }
 
 // Enter notes that a job runs on an allocation, instead of that of before. Those that do not mind
 // their bandwidth, and those on one node, send nothing.
 func (l *Linked) Enter(j *job.Job, c *cluster.Cluster, a *cluster.Alloc) {
-	if l != nil && MindsBandwidth(j) {
+	if l == nil {
+		return
+	}
+	if l.net != nil && MindsBandwidth(j) {
 		l.net.Enter(j, c, a)
+	}
+	if l.near != nil {
+		l.near.enter(j, c, a)
 	}
 }
 
 // Leave notes that a job does not run any more.
 func (l *Linked) Leave(id job.ID) {
-	if l != nil {
+	if l == nil {
+		return
+	}
+	if l.net != nil {
 		l.net.Leave(id)
+	}
+	if l.near != nil {
+		l.near.leave(id)
 	}
 }
 
 // Unsettled tells whether jobs may have become faster or slower that did not change themselves.
-func (l *Linked) Unsettled() bool { return l != nil && l.net.Stale() }
+func (l *Linked) Unsettled() bool {
+	return l != nil && (l.net != nil && l.net.Stale() || l.near != nil && len(l.near.stale) > 0)
+}
 
-// Changed takes the jobs whose bandwidth between nodes has changed since it was last asked.
+// Changed takes the jobs whose bandwidth between nodes, or whose neighbours on a socket, have changed since it
+// was last asked.
 func (l *Linked) Changed(to []job.ID) []job.ID {
 	if l == nil {
 		return to
 	}
-	return l.net.Changed(to)
+	if l.net != nil {
+		to = l.net.Changed(to)
+	}
+	if l.near != nil {
+		to, l.near.stale = append(to, l.near.stale...), l.near.stale[:0]
+	}
+	return to
 }
 
 // Factor is by what the speed of a job on its allocation is multiplied, at most 1. On several nodes it is
 // that of the allocation with which the job was last entered.
 func (l *Linked) Factor(j *job.Job, c *cluster.Cluster, a *cluster.Alloc) float64 {
-	if l == nil || len(a.Shares) < 2 || !MindsBandwidth(j) {
+	if l == nil {
+		return 1
+	}
+	by := l.bandwidth(j, c, a)
+	if l.near != nil {
+		by *= l.near.factor(j, c, a)
+	}
+	return by
+}
+
+// bandwidth is the factor of the links alone.
+func (l *Linked) bandwidth(j *job.Job, c *cluster.Cluster, a *cluster.Alloc) float64 {
+	if l.net == nil || len(a.Shares) < 2 || !MindsBandwidth(j) {
 		return 1
 	}
 	pattern := fabric.Ring

@@ -70,15 +70,15 @@ func TestLinked(t *testing.T) {
 		{"two nodes", minds, []cluster.DeviceID{5, 21}, 1},
 		{"no NVLink anywhere", minds, []cluster.DeviceID{24, 31}, 1}, // the fit tells links without NVLink not apart
 	} {
-		l := perf.NewLinked(0.4)
+		l := perf.NewLinked(0.4, nil)
 		if got := l.Factor(k.j, c, on(c, k.devices...)); math.Abs(got-k.want) > 1e-12 {
 			t.Errorf("%s: %v, want %v", k.name, got, k.want)
 		}
 	}
-	if perf.NewLinked(0) != nil || (*perf.Linked)(nil).Factor(minds, c, on(c, 0, 5)) != 1 {
+	if perf.NewLinked(0, nil) != nil || (*perf.Linked)(nil).Factor(minds, c, on(c, 0, 5)) != 1 {
 		t.Error("without communication links make a difference")
 	}
-	all := perf.NewLinked(1)
+	all := perf.NewLinked(1, nil)
 	for d := cluster.DeviceID(1); d < 8; d++ { // never faster than on the best links, never still
 		for e := d + 1; e < 8; e++ {
 			for _, pattern := range []string{"ring", "chain", "star", "clique"} {

@@ -137,7 +137,7 @@ func TestMaxMin(t *testing.T) {
 // TestSpread: a job on two racks that communicates for 40 % of its time, and needs a second for an iteration.
 func TestSpread(t *testing.T) {
 	c := racks(t, 2, 2, 2, 5, 2)
-	l := perf.NewLinked(0.4)
+	l := perf.NewLinked(0.4, nil)
 	minds := talker(0, "")
 	a := on(c, 0, 1, 4, 5)
 	l.Enter(minds, c, a)

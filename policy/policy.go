@@ -58,6 +58,7 @@ import (
 	"github.com/norn-scheduler/norn/policy/synergy"
 	"github.com/norn-scheduler/norn/policy/themis"
 	"github.com/norn-scheduler/norn/policy/tiresias"
+	"github.com/norn-scheduler/norn/policy/topoaware"
 	"github.com/norn-scheduler/norn/policy/ymir"
 	"github.com/norn-scheduler/norn/sched"
 )
@@ -162,6 +163,7 @@ func Table() []Entry {
 		{"gimbal", "gangs of any sizes packed two on a GPU, how much of it each worker may use calibrated for completion times, fairness, makespan or deadlines", "Gimbal, TACO 2025; from its abstract", func() Config { return gimbal.NewConfig() }, Preempts | Shares, gimbal.NewNote},
 		{"pal", "gangs on GPUs of one type of which some are slower: by how slow their slowest GPU is and what it costs to be on several nodes, in rounds", "PAL, SC 2024", func() Config { return pal.NewConfig() }, 0, nil},
 		{"mapa", "the GPUs of a node that are linked best for the way in which a job's tasks talk to each other, or that leave the best links to others; first in, first out", "Ranganath et al., SC 2021", func() Config { return mapa.NewConfig() }, 0, nil},
+		{"topology-aware", "GPUs of a node that are near to each other, where few disturb each other; a job may wait for better ones", "Amaral et al., SC 2017", func() Config { return topoaware.NewConfig() }, 0, nil},
 		{"fgd", "each task where it fragments the idle GPUs least; parts of GPUs; also best fit, dot product, packing, clustering", "Weng et al., ATC 2023", func() Config { return fgd.NewConfig() }, 0, nil},
 	}
 }

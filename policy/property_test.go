@@ -53,13 +53,14 @@ func TestProperties(t *testing.T) {
 			{"order": "las", "round": "10s", "penalty": "1.5"}, {"order": "srtf", "round": "15s", "place": "pm-first", "fill": "false"},
 			{"place": "packed", "sticky": "true", "order": "las", "round": "20s"}, {"place": "random", "round": "30s"},
 		},
-		"a-srpt":   {{"release": "at-once"}, {"predict": "learnt", "refresh": "20s", "trees": "3", "leaf": "1", "skip": "true"}, {"theta": "1", "tau": "0.5"}},
-		"bytegnn":  {{"goal": "even", "place": "consolidated"}, {"least": "0"}},
-		"mapa":     {{"rule": "greedy", "sensitive": "all", "skip": "true"}, {"rule": "topo-aware", "group": "2", "place": "consolidated"}, {"sensitive": "none", "pattern": "clique", "place": "worst-fit"}},
-		"philly":   {{"reclaim-at": "0", "acquire": "5s", "backoff": "5s", "attempts": "1"}, {"lend": "false", "locality": "rack"}, {"relax-to": "server", "reclaim-at": "0.5"}},
-		"slurm":    {{"preempt": "partition", "partitions": "a:1:3,b:5:2", "partition": "100", "fair": "50", "age": "5", "period": "5s"}, {"preempt": "partition", "partitions": "b:1:2", "exempt": "15s", "mode": "strict"}},
-		"rmixer":   {{"batch-window": "0", "job-policy": "dyType", "device-policy": "dyMemo"}, {"job-policy": "mps", "gpu-workers": "2"}},
-		"tiresias": {{"limits": "200,600", "promote": "1"}, {"limits": "60", "victims": "checkpoint"}, {"rank": "gittins", "limits": "200,600"}, {"1d": "true", "limits": "60", "promote": "2", "place": "consolidated"}},
+		"a-srpt":         {{"release": "at-once"}, {"predict": "learnt", "refresh": "20s", "trees": "3", "leaf": "1", "skip": "true"}, {"theta": "1", "tau": "0.5"}},
+		"bytegnn":        {{"goal": "even", "place": "consolidated"}, {"least": "0"}},
+		"mapa":           {{"rule": "greedy", "sensitive": "all", "skip": "true"}, {"rule": "topo-aware", "group": "2", "place": "consolidated"}, {"sensitive": "none", "pattern": "clique", "place": "worst-fit"}},
+		"topology-aware": {{"rule": "best-fit", "postpone": "false"}, {"least": "0.9", "patience": "40s", "weights": "spread", "place": "pack"}, {"least": "0.5", "cost": "loss", "weights": "interference", "patience": "0s"}, {"rule": "first", "skip": "false"}},
+		"philly":         {{"reclaim-at": "0", "acquire": "5s", "backoff": "5s", "attempts": "1"}, {"lend": "false", "locality": "rack"}, {"relax-to": "server", "reclaim-at": "0.5"}},
+		"slurm":          {{"preempt": "partition", "partitions": "a:1:3,b:5:2", "partition": "100", "fair": "50", "age": "5", "period": "5s"}, {"preempt": "partition", "partitions": "b:1:2", "exempt": "15s", "mode": "strict"}},
+		"rmixer":         {{"batch-window": "0", "job-policy": "dyType", "device-policy": "dyMemo"}, {"job-policy": "mps", "gpu-workers": "2"}},
+		"tiresias":       {{"limits": "200,600", "promote": "1"}, {"limits": "60", "victims": "checkpoint"}, {"rank": "gittins", "limits": "200,600"}, {"1d": "true", "limits": "60", "promote": "2", "place": "consolidated"}},
 	}
 	// busy are those under which nobody gains by waiting beside idle GPUs, so that none does.
 	// Left out are who waits for the head of a queue, for better GPUs, for a job to learn from
@@ -112,7 +113,7 @@ func TestProperties(t *testing.T) {
 			}
 			moving := func() (sched.Policy, error) { return moves(build()) }
 			for name, shape := range shapes {
-				if shape.Slots && starving[e.Name] || i > 0 && mechanics[name] || name == "sliced" && !e.Acts.Has(policy.Resizes) || shape.Linked && e.Name != "mapa" {
+				if shape.Slots && starving[e.Name] || i > 0 && mechanics[name] || name == "sliced" && !e.Acts.Has(policy.Resizes) || shape.Linked && e.Name != "mapa" && e.Name != "topology-aware" {
 					continue
 				}
 				if name == "moves" && (e.Acts.Has(policy.Shares) || set["packed"] == "true" || i > 0 && set["place"] == "") {

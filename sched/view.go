@@ -100,6 +100,8 @@ type View struct {
 
 	Variability *perf.Variability // how far it believes that devices of a type differ; nil: they are alike
 
+	Sockets *perf.Sockets // what was measured of jobs on the CPU sockets of a node; nil: nothing
+
 	Transfer perf.Transfer // what it believes that merged jobs learn from each other
 	Profiles bool          // jobs can hold devices to be measured (Plan.Profile); else they start there
 	Each     solve.Each    // has independent work done, perhaps side by side

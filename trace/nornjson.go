@@ -515,6 +515,12 @@ func (s *JobText) moreHints(h *job.Hints, key []byte) error {
 		return s.string(&h.Pattern)
 	case "sensitive":
 		return s.bool(&h.Sensitive)
+	case "least_utility":
+		at := s.text.At()
+		if err := s.float(&h.LeastUtility); err != nil || h.LeastUtility >= 0 && h.LeastUtility <= 1 {
+			return err
+		}
+		return &jsontext.Error{At: at, Want: "a utility from 0 to 1"}
 	case "rungs":
 		return parsed(s, &h.Rungs, func(text string) (job.Rungs, bool) {
 			r, err := job.ParseRungs(text)

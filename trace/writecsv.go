@@ -323,7 +323,7 @@ func newLosses() *losses {
 		}),
 		hint("worth of deadlines", func(h *job.Hints) bool { return h.Worth != [4]job.Worth{} }),
 		hint("adaptation, plans and patterns", func(h *job.Hints) bool {
-			return h.Adapts != "" || h.Epochs != 0 || h.Modes[0] != job.Mode{} || h.Plan != "" || h.Pattern != "" || h.Sensitive
+			return h.Adapts != "" || h.Epochs != 0 || h.Modes[0] != job.Mode{} || h.Plan != "" || h.Pattern != "" || h.Sensitive || h.LeastUtility != 0
 		}),
 		{what: "changes of batch and noise", lost: func(e *Entry) bool { return e.Truth.Course != nil }},
 		hint("running on CPUs instead", func(h *job.Hints) bool {

@@ -64,6 +64,24 @@ func (s Set) Lowest(n int) Set {
 // Low is the lowest number in a set that is not empty.
 func (s Set) Low() int { return bits.TrailingZeros32(uint32(s)) }
 
+// Each visits all sets of n of the devices, those of the lowest numbers first. Of none, and of more than there
+// are, it visits nothing.
+func (s Set) Each(n int, visit func(Set)) {
+	var walk func(chosen, rest Set, more int)
+	walk = func(chosen, rest Set, more int) {
+		if more == 0 {
+			visit(chosen)
+			return
+		}
+		for ; rest.Len() >= more; rest &= rest - 1 {
+			walk(chosen|rest&-rest, rest&(rest-1), more-1)
+		}
+	}
+	if n > 0 {
+		walk(0, s, n)
+	}
+}
+
 // Graph is the devices of a node and the links between each two of them.
 type Graph struct {
 	n        int

@@ -67,6 +67,7 @@ type simFlags struct {
 	due       experiment.Due      // deadlines of jobs that have none
 	slowdown  experiment.Slowdown // of jobs that share a GPU, in the world
 	pairs     string
+	sockets   string
 	assume    string // what jobs are taken to be that do not tell
 	from      string // summary of the result that is made again
 	baseline  string // that others are told as changes from; empty: none
@@ -135,6 +136,7 @@ each policy with ten seeds and compares the means; norn sweep varies anything.
 	fl.StringVar(&f.believed, "believed-variability", "", "what policies believe of --variability: another such file, or none (default: the truth)")
 	fl.Float64Var(&f.spread, "spread", 1, "speed factor of a gang on several nodes, for each step between them in the topology")
 	fl.Float64Var(&f.talk, "communication", 0, "part of their time, 0 to 1, during which jobs that mind their bandwidth communicate where their GPUs are linked best; they are slower elsewhere in a node, and over links between nodes that they share (see norn docs policies/mapa)")
+	fl.StringVar(&f.sockets, "sockets", "", "measured run times of jobs alone and beside others on a CPU socket of a node (JSON, as published with the topology-aware scheduler), which policies know, too; see norn docs policies/topology-aware")
 	f.losses(fl)
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress and no remarks, only results and errors")
 	fl.StringVar(&f.pairs, "pairs", "", "measured speeds of jobs that share a GPU, two at a time (as Lucid and Gavel publish them, or CSV: model, beside, speed); a job without a model is given one of them, drawn by --seed")
@@ -357,7 +359,7 @@ var errPipe = errors.New("can be read only once")
 
 // worldly are the flags that say how the world of a run behaves, and what is believed of it.
 func worldly() []string {
-	return []string{"cost", "spread", "communication", "speeds", "variability", "believed-variability", "pairs", "switching", "slowdown", "sharing", "node-mtbf", "repair", "job-mtbf", "snapshot", "loans", "notice", "headroom", "sleep", "boot", "defrag", "whole"}
+	return []string{"cost", "spread", "communication", "sockets", "speeds", "variability", "believed-variability", "pairs", "switching", "slowdown", "sharing", "node-mtbf", "repair", "job-mtbf", "snapshot", "loans", "notice", "headroom", "sleep", "boot", "defrag", "whole"}
 }
 
 // otherWorld tells of what a log was made with and this run is not, so that what
@@ -544,6 +546,11 @@ func (f *simFlags) experiment(cmd *cobra.Command) (*experiment.Experiment, error
 		moves := defrag.NewConfig()
 		moves.Margin = f.defrag
 		x.Defrag = &moves
+	}
+	if f.sockets != "" {
+		if x.Sockets, err = trace.ReadSockets(f.sockets); err != nil {
+			return nil, err
+		}
 	}
 	if f.pairs != "" {
 		x.Slowdown.Pairs, err = trace.ReadPairs(f.pairs)

@@ -39,7 +39,7 @@ func Choose(g *fabric.Graph, q *Query) fabric.Set {
 	}
 	var best fabric.Set
 	most := [3]float64{math.Inf(-1)}
-	q.each(func(s fabric.Set) {
+	q.Among.Each(q.GPUs, func(s fabric.Set) {
 		predicted, aggregate := g.Worth(q.Pattern, s)
 		worth := [3]float64{aggregate}
 		switch {
@@ -77,19 +77,4 @@ func neighbours(g *fabric.Graph, q *Query) fabric.Set {
 		}
 	}
 	return q.Among.Lowest(q.GPUs)
-}
-
-// each visits all sets of the size that is asked for, those of the lowest numbers first.
-func (q *Query) each(visit func(fabric.Set)) {
-	var walk func(chosen, rest fabric.Set, more int)
-	walk = func(chosen, rest fabric.Set, more int) {
-		if more == 0 {
-			visit(chosen)
-			return
-		}
-		for ; rest.Len() >= more; rest &= rest - 1 {
-			walk(chosen|rest&-rest, rest&(rest-1), more-1)
-		}
-	}
-	walk(0, q.Among, q.GPUs)
 }

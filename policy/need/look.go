@@ -16,6 +16,8 @@ type Beliefs struct {
 	Sharing perf.Sharing // nil: nobody disturbs anybody
 
 	Variability *perf.Variability // nil: devices of a type are alike
+
+	Sockets *perf.Sockets // nil: nothing was measured
 }
 
 // Look finds the facts of a run, in one pass over the jobs that its state knows. A thing
@@ -29,6 +31,7 @@ func Look(s *state.State, b Beliefs) Set {
 		l.found |= Of(Pairs)
 	}
 	l.add(Devices, b.Variability != nil && len(b.Variability.Scores) > 0)
+	l.add(Sockets, b.Sockets != nil)
 	l.cluster()
 	l.quotas()
 	for id := range job.ID(s.Jobs()) {

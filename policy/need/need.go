@@ -49,6 +49,7 @@ const (
 	Links                    // links between the GPUs of a node
 	Bandwidth                // jobs that mind the bandwidth between their GPUs
 	Parts                    // tasks that ask for a part of a GPU, or for several on a node
+	Sockets                  // run times of jobs beside others on a CPU socket
 	things
 )
 
@@ -90,6 +91,7 @@ var table = [things]about{
 	Priorities:  {"priority classes", "all jobs are of one priority class", "column priority of the trace"},
 	Links:       {"links between the GPUs of a node", "no links inside nodes are known", "links in the cluster file, --cluster 4x8:V100/dgx1 (docs/clusters.md)"},
 	Bandwidth:   {"jobs that mind their bandwidth", "no job tells that it minds its bandwidth", "hint sensitive of the trace, column model"},
+	Sockets:     {"run times of jobs beside others on a socket", "nothing was measured of jobs on the sockets of a node", "--sockets (docs/formats.md)"},
 	Parts:       {"tasks that ask for parts of GPUs, or several", "no task asks for a part of a GPU or for several GPUs", "columns gpus and tasks of the trace"},
 }
 

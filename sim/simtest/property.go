@@ -51,7 +51,7 @@ type Shape struct {
 	Others   bool // others who use what they like of the nodes, and leave in the end (with Operated)
 	Lent     bool // nodes of others, who lend them and take them back, and lend all in the end
 	Resizes  bool // jobs that resize in place and outlive the loss of a node (with Lent): the policy resizes jobs
-	Linked   bool // nodes of which the links between GPUs are known
+	Linked   bool // nodes of which the links between GPUs are known, and jobs that slow each other down on their sockets
 	Sleeps   bool // idle nodes that sleep and are woken
 	Operated bool // nodes that are cordoned and taken down, GPUs that break, jobs that are held and cancelled
 }
@@ -96,6 +96,9 @@ func Draw(t *rapid.T, shape Shape) World {
 		if shape.Apps {
 			j.Spec = drawApp(t, j.Spec)
 		}
+		if shape.Linked {
+			j.Spec = drawLeast(t, j.Spec)
+		}
 		w.Jobs = append(w.Jobs, j)
 	}
 	if shape.Costs {
@@ -104,6 +107,22 @@ func Draw(t *rapid.T, shape Shape) World {
 		}
 		w.Costs = perf.Costs{Base: perf.Cost{Start: c("start"), Checkpoint: c("checkpoint"), Restore: c("restore"), Migrate: c("migrate"), Resize: c("resize")}}
 	}
+	w.behave(t, shape)
+	world := w.World
+	w.World = func(c *sim.Config) {
+		if world != nil {
+			world(c)
+		}
+		c.Boot = 15 * time.Second
+		if c.Snapshot = 10 * time.Second; shape.Failures {
+			c.NodeMTBF, c.NodeRepair, c.JobMTBF = 300*time.Second, 30*time.Second, 200*time.Second
+		}
+	}
+	return w
+}
+
+// behave sets how jobs run beside each other and where they are, and which nodes sleep.
+func (w *World) behave(t *rapid.T, shape Shape) {
 	if shape.Spread {
 		w.Model, w.Speeds = spread{}, spread{}
 	}
@@ -117,17 +136,9 @@ func Draw(t *rapid.T, shape Shape) World {
 	if shape.Sleeps {
 		w.Sleep = drawSleep(t)
 	}
-	world := w.World
-	w.World = func(c *sim.Config) {
-		if world != nil {
-			world(c)
-		}
-		c.Boot = 15 * time.Second
-		if c.Snapshot = 10 * time.Second; shape.Failures {
-			c.NodeMTBF, c.NodeRepair, c.JobMTBF = 300*time.Second, 30*time.Second, 200*time.Second
-		}
+	if shape.Linked {
+		w.Sockets = drawSockets(t)
 	}
-	return w
 }
 
 // drawSleep draws how nodes are chosen that sleep.

@@ -71,6 +71,7 @@ type Config struct {
 	Costs     perf.Costs
 	Model     perf.Model
 	Speeds    perf.Typed        // what the policy believes of speeds
+	Sockets   *perf.Sockets     // what was measured of jobs on sockets, which the policy knows; nil: nothing
 	Varied    *perf.Variability // how far devices of a type differ, which the policy knows; nil: they are alike
 	Sharing   perf.Sharing      // what it believes of jobs that share a device
 	Believe   engine.Believe    // what it believes from what is measured
@@ -228,7 +229,7 @@ func Try(cfg Config, jobs ...Job) (*Run, error) {
 		return nil, err
 	}
 	defer func() { closePolicy(policy) }()
-	sc := sim.Config{Source: Source(jobs), Costs: cfg.Costs, Model: cfg.Model, Seed: cfg.Seed, Variability: cfg.Varied}
+	sc := sim.Config{Source: Source(jobs), Costs: cfg.Costs, Model: cfg.Model, Seed: cfg.Seed, Variability: cfg.Varied, Linked: perf.NewLinked(0, cfg.Sockets)}
 	if cfg.World != nil {
 		cfg.World(&sc)
 	}
@@ -247,7 +248,7 @@ func Try(cfg Config, jobs ...Job) (*Run, error) {
 	moves := &restarting{Sim: world}
 	e := engine.New(engine.Config{
 		Cluster: cfg.Cluster, Tenants: cfg.Tenants, Policy: policy, PolicyName: "test", Estimator: cfg.Estimator,
-		Costs: &cfg.Costs, Speeds: cfg.Speeds, Variability: cfg.Varied, Sharing: cfg.Sharing, Transfer: sc.Transfer, Believe: cfg.Believe, Sleeper: sleeper, Seed: cfg.Seed, Sinks: append([]engine.Sink{watch}, cfg.Sinks...),
+		Costs: &cfg.Costs, Speeds: cfg.Speeds, Variability: cfg.Varied, Linked: perf.NewLinked(0, cfg.Sockets), Sharing: cfg.Sharing, Transfer: sc.Transfer, Believe: cfg.Believe, Sleeper: sleeper, Seed: cfg.Seed, Sinks: append([]engine.Sink{watch}, cfg.Sinks...),
 	}, moves)
 	run.State, moves.state = e.State(), e.State()
 	if err := world.Attach(run.State); err != nil {
