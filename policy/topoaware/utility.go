@@ -194,7 +194,7 @@ func (j *judge) ratio(k, other perf.Sized, on uint32) float64 {
 func (n *node) fragmentation(s fabric.Set) float64 {
 	sum := 0.0
 	for _, socket := range n.sockets {
-		sum += float64((n.free&socket&^s).Len()) / float64(socket.Len())
+		sum += float64((n.free & socket &^ s).Len()) / float64(socket.Len())
 	}
 	if part := sum / float64(len(n.sockets)); part > least && part < 1 {
 		return part
