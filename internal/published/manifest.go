@@ -86,7 +86,7 @@ type Line struct {
 
 // ReadManifest reads a manifest: CSV with the columns simulator, trace, format,
 // cluster, policy, result, match and perhaps note. Paths in it are relative to
-// its folder.
+// its folder. A line without a trace may name it in its note (noted).
 func ReadManifest(path string) ([]Line, error) {
 	t, err := harness.OpenTable(path)
 	if err != nil {
@@ -117,6 +117,9 @@ func readManifest(t *harness.Table, folder string) ([]Line, error) {
 			},
 			Format: t.Field(at[2]), Result: within(folder, t.Field(at[5])), Note: t.Field(note),
 		}
+		if l.Trace == "" {
+			l.Trace = noted(folder, l.Note)
+		}
 		if isFile(l.Cluster) {
 			l.Cluster = within(folder, l.Cluster)
 		}
@@ -125,6 +128,16 @@ func readManifest(t *harness.Table, folder string) ([]Line, error) {
 		}
 		lines = append(lines, l)
 	}
+}
+
+// noted is the trace of a line that names none but in its note, "FILE of FOLDER": the folder is beside that of the
+// manifest.
+func noted(folder, note string) string {
+	file, at, ok := strings.Cut(note, " of ")
+	if !ok || strings.ContainsAny(file+at, " \t") {
+		return ""
+	}
+	return within(filepath.Dir(folder), at+"/"+file)
 }
 
 // within is a path of a manifest, seen from where the program runs.

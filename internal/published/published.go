@@ -31,6 +31,7 @@ import (
 	"github.com/norn-scheduler/norn/internal/published/sia"
 	"github.com/norn-scheduler/norn/internal/published/synergy"
 	"github.com/norn-scheduler/norn/internal/published/tiresias"
+	"github.com/norn-scheduler/norn/internal/published/topoaware"
 )
 
 // Simulator is a published simulator.
@@ -58,7 +59,7 @@ type Request struct {
 	Policy    string
 
 	Priorities string // lucid, qssf alone: path of the predicted run times; empty: looked for near the trace
-	Speeds     string // gavel, shockwave: path of the measured throughputs; sia: folder of the profiles; empty: looked for near the trace
+	Speeds     string // gavel, shockwave: path of the measured throughputs; sia: folder of the profiles; gpu-topo-aware: path of the run times; empty: looked for near the trace
 	Rate       int    // pai alone: jobs arriving each minute; 0: as the trace says
 }
 
@@ -130,6 +131,12 @@ func Simulators() []Simulator {
 			Policies: policies(mapa.Policies(), func(p mapa.Policy) Policy { return Policy{p.Name, p.Note} }),
 			run:      plain(mapa.Run),
 		},
+		{
+			Name: "gpu-topo-aware", Title: "Topology-aware", Source: "Amaral et al., SC 2017; HiEST/gpu-topo-aware",
+			Clusters: "mN for N machines of four GPUs at two sockets",
+			Policies: policies(topoaware.Policies(), func(p topoaware.Policy) Policy { return Policy{p.Name, p.Note} }),
+			run:      runTopologyAware,
+		},
 	}
 }
 
@@ -153,6 +160,15 @@ func runLucid(ctx context.Context, r Request) (*harness.Result, error) {
 		return nil, err
 	}
 	return lucid.Run(ctx, r.Trace, r.Cluster, r.Policy, o)
+}
+
+func runTopologyAware(ctx context.Context, r Request) (*harness.Result, error) {
+	if r.Speeds == "" {
+		if r.Speeds = near(r.Trace, "gpu_topo_aware", []string{"profiles/prof_from_experiments.json"}); r.Speeds == "" {
+			return nil, fmt.Errorf("gpu-topo-aware needs run times alone and beside others: name the file with --speeds; there is no profiles/prof_from_experiments.json beside %s or in data/gpu_topo_aware above it", r.Trace)
+		}
+	}
+	return topoaware.Run(ctx, r.Trace, r.Cluster, r.Policy, r.Speeds)
 }
 
 func runSia(ctx context.Context, r Request) (*harness.Result, error) {

@@ -2,6 +2,7 @@ package published
 
 import (
 	"context"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -38,6 +39,7 @@ func TestManifest(t *testing.T) {
 		case o.Err != nil:
 			t.Errorf("%s: %v", name, o.Err)
 		case o.Simulator == "shockwave" && o.Match.Rule == Info && o.Verdict() != OK: // other runs, which the authors shipped
+		case o.Policy == "utilityaware" && o.Match.Rule == Info && o.Verdict() == Read && math.Abs(o.MeanJCT) < 0.015: // it has several outcomes (topoaware.TestAddresses)
 		case o.Policy == shockwave.Planned || o.Simulator == "sia":
 			switch {
 			case o.Verdict() == OK:
@@ -54,7 +56,7 @@ func TestManifest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for simulator, want := range map[string]int{"tiresias": 73, "lucid": 4, "pai": 3, "muri": 9, "gavel": 21, "shockwave": 11, "alloxsim": 4, "mapa": 8} {
+	for simulator, want := range map[string]int{"tiresias": 73, "lucid": 4, "pai": 3, "muri": 9, "gavel": 21, "shockwave": 11, "alloxsim": 4, "mapa": 8, "gpu-topo-aware": 3} {
 		if ran[simulator] != want {
 			t.Errorf("%d runs of %s are met, want %d", ran[simulator], simulator, want)
 		}

@@ -55,6 +55,7 @@ type policy struct {
 	fresh      bool   // something was freed, or a job has come that might fit
 	heads      []head // scratch of a walk: a heap
 	blocked    job.ID // the first job that did not fit, when not skipping
+	awaits     bool   // jobs were stopped by this decision: who starts now may have to wait until they have left
 	easy       backfill.EASY
 }
 
@@ -69,7 +70,7 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 	}
 	f.account(v)
 	f.follow(v, p)
-	f.blocked = job.None
+	f.blocked, f.awaits = job.None, false
 	f.easy.Clear()
 	if f.lanes.Len() > 0 && (f.fresh || f.cfg.Mode != Skip) {
 		f.start(v, p)
@@ -115,6 +116,7 @@ func (f *policy) roomMade(v *sched.View, p *sched.Plan, id job.ID) bool {
 		f.book.Count(j.Tenant(), v.Class(j.Class()).Amount, -1)
 	}
 	if len(stopped) > 0 {
+		f.awaits = true
 		f.freed()
 	}
 	return started

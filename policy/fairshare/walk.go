@@ -80,7 +80,7 @@ func (f *policy) took(v *sched.View, p *sched.Plan, id job.ID) {
 	amount := v.Class(j.Class()).Amount
 	f.book.Count(j.Tenant(), amount, 1)
 	f.usage.hold(id, int64(amount.GPU), ms(v.Now))
-	if _, again := j.FirstStart(); again {
+	if _, again := j.FirstStart(); again || f.awaits { // its first start will tell when it runs, not since when it holds devices
 		p.Remember(id, f.usage.started(v, j).note())
 	}
 }

@@ -1,6 +1,6 @@
-// Package topoaware places a job by what its place is worth to it and to all: by how near its GPUs are to each
-// other, by how it and its neighbours slow each other down, and by how whole the sockets stay. A job may wait for
-// a place that is worth as much as it asks for.
+// Package topoaware places a job by what its place is worth to it and to all. That goes by how near its GPUs are
+// to each other, by how it and its neighbours slow each other down, and by how whole the sockets stay. A job may
+// wait for a place that is worth as much as it asks for.
 //
 // Nouns:
 //   - A place is a set of GPUs of one node. A layout is how far these are from each other, and at which CPU
