@@ -32,8 +32,9 @@ reproduced: ## the policies against their papers, in the quick form; records it 
 	mv docs/reproduced.json.new docs/reproduced.json
 	go test ./experiment/reproduce -run TestRecorded -update
 
-properties: ## every policy on 300 random worlds of each shape, where the tests try 25; some 15 minutes of CPU
+properties: ## every policy on 300 random worlds of each shape, where the tests try 25; some 40 minutes of CPU
 	RAPID_CHECKS=300 go test -timeout 2h -count=1 ./policy -run TestProperties
+	RAPID_CHECKS=300 go test -timeout 2h -count=1 ./engine ./eventlog/replay -run 'TestRenumbered|TestFoldIsTheRun|TestSameAgain'
 
 nightly: properties ## the policies against their papers in the full form, with commit and machine
 	@{ printf '{"commit": "%s", "machine": "%s, %s cores", "rows":\n' "$$(git describe --always --dirty --abbrev=40)" "$$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1)" "$$(nproc)" && \

@@ -24,6 +24,7 @@ import (
 // after jobs that ended before. Every policy decides the same both times, also
 // when another policy is in force in between.
 func TestRenumbered(t *testing.T) {
+	simtest.FewDraws(t)
 	table := policy.Table()
 	for _, e := range table {
 		t.Run(e.Name, func(t *testing.T) {

@@ -1,8 +1,6 @@
 package policy_test
 
 import (
-	"flag"
-	"os"
 	"testing"
 
 	"github.com/norn-scheduler/norn/policy"
@@ -99,7 +97,7 @@ func TestProperties(t *testing.T) {
 	starving := map[string]bool{"allox": true, "gandiva": true, "pollux": true, "rmixer": true, "synergy": true, "iadeep": true, "fgd": true}
 	// mechanics are shapes that try the ledger and the plan rather than settings of a policy.
 	mechanics := map[string]bool{"slots": true, "others": true, "where": true, "apart": true, "asleep": true}
-	fewDraws(t)
+	simtest.FewDraws(t)
 	for _, e := range policy.Table() {
 		for i, set := range append([]map[string]string{nil}, settings[e.Name]...) {
 			build := func() (sched.Policy, error) {
@@ -148,17 +146,4 @@ func moves(p sched.Policy, err error) (sched.Policy, error) {
 		return nil, err
 	}
 	return defrag.Wrap(p, defrag.Config{Margin: 0.01, Most: 4}), nil
-}
-
-// fewDraws has a property tried on 25 random worlds, unless the command line or RAPID_CHECKS
-// says how many. A policy has up to 15 shapes for each of its settings: 25 draws of all take
-// it some two seconds. The draws are others at each run; make properties tries 300.
-func fewDraws(t *testing.T) {
-	if checks := flag.Lookup("rapid.checks"); checks.Value.String() != "100" || os.Getenv("RAPID_CHECKS") != "" {
-		return
-	}
-	t.Cleanup(func() { _ = flag.Set("rapid.checks", "100") })
-	if err := flag.Set("rapid.checks", "25"); err != nil {
-		t.Fatal(err)
-	}
 }

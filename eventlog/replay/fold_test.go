@@ -181,6 +181,7 @@ var shapes = []simtest.Shape{
 // log of each run, and finds the same state and the same report: a state is a
 // fold over its log and nothing else.
 func TestFoldIsTheRun(t *testing.T) {
+	simtest.FewDraws(t)
 	for _, e := range policy.Table() {
 		t.Run(e.Name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {

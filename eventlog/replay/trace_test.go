@@ -35,6 +35,7 @@ func asTrace(t fataler, log []byte) *trace.Reader {
 // gives the same log, byte by byte, and under another one each job still does
 // the same work.
 func TestSameAgain(t *testing.T) {
+	simtest.FewDraws(t)
 	table := policy.Table()
 	for i, e := range table {
 		t.Run(e.Name, func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // The sizes at which steps are counted: one twice the other.
@@ -62,6 +63,15 @@ func (q *question) steps(c crowd) (float64, error) {
 	return float64(sum) / float64(1+len(a.later)), err
 }
 
+// covdata is the path of Go's tool of that name. To run it by go takes three times as long.
+var covdata = sync.OnceValues(func() (string, error) {
+	path, err := exec.Command("go", "tool", "-n", "covdata").Output()
+	if err != nil {
+		return "", fmt.Errorf("go tool -n covdata: %w", err)
+	}
+	return strings.TrimSpace(string(path)), nil
+})
+
 // counted is the number of statements that were carried out since the counters were
 // cleared.
 func counted() (sum int, err error) {
@@ -77,7 +87,11 @@ func counted() (sum int, err error) {
 		return 0, err
 	}
 	list := filepath.Join(dir, "list")
-	if out, err := exec.Command("go", "tool", "covdata", "textfmt", "-i="+dir, "-o="+list).CombinedOutput(); err != nil {
+	tool, err := covdata()
+	if err != nil {
+		return 0, err
+	}
+	if out, err := exec.Command(tool, "textfmt", "-i="+dir, "-o="+list).CombinedOutput(); err != nil {
 		return 0, fmt.Errorf("go tool covdata: %w\n%s", err, out)
 	}
 	file, err := os.Open(list)
