@@ -191,17 +191,17 @@ func (s *topologyAwareSource) entry(name string, j *topologyAwareJob, e *Entry) 
 	batch, err := strconv.Atoi(j.Size)
 	switch {
 	case err != nil || batch < 0:
-		return s.in.Bad(0, name, nil, "a batch size (size)")
+		return s.in.Bad(0, name, []byte(j.Size), "a batch size (size)")
 	case j.GPUs < 1 || j.GPUs > mostGPUsMeasured:
-		return s.in.Bad(0, name, nil, fmt.Sprintf("from 1 to %d GPUs", mostGPUsMeasured))
+		return s.in.Bad(0, name, fmt.Append(nil, j.GPUs), fmt.Sprintf("from 1 to %d GPUs", mostGPUsMeasured))
 	case !(j.Arrival >= 0 && j.Arrival <= century.Seconds()):
-		return s.in.Bad(0, name, nil, "an arrival in seconds")
+		return s.in.Bad(0, name, fmt.Append(nil, j.Arrival), "an arrival in seconds")
 	case !(j.Least >= 0 && j.Least <= 1):
-		return s.in.Bad(0, name, nil, "a minimal_utility from 0 to 1")
+		return s.in.Bad(0, name, fmt.Append(nil, j.Least), "a minimal_utility from 0 to 1")
 	}
 	takes := s.measured.Solo(perf.Sized{Model: j.Type, Batch: batch, GPUs: j.GPUs}, false)
 	if takes == 0 {
-		return s.in.Bad(0, name, nil, fmt.Sprintf("a job that was measured: %s with batch size %d on %d GPUs was not", j.Type, batch, j.GPUs))
+		return s.in.Bad(0, name, fmt.Appendf(nil, "%s, batch size %d, %d GPUs", j.Type, batch, j.GPUs), "a job that was measured")
 	}
 	d := job.GPUs(j.GPUs)
 	if e.Job.Demand, err = s.in.pool.whole(&d); err != nil {
