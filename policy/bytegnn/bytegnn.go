@@ -74,34 +74,16 @@ func (c *Config) Policy() (sched.Policy, error) {
 }
 
 type policy struct {
-	cfg        Config
-	queue      queue.Queue
-	infeasible sched.Infeasible
-	blocked    job.ID // the first job that did not fit
+	cfg     Config
+	queue   queue.Line
+	blocked job.ID // the first job that did not fit
 }
 
 // Decide implements sched.Policy.
 func (b *policy) Decide(v *sched.View, p *sched.Plan) {
-	for _, id := range b.infeasible.Reconsider(v) {
-		b.add(v.Job(id), p)
-	}
-	for _, ch := range v.Changes() {
-		switch ch.Kind {
-		case sched.Arrived, sched.Stopped:
-			b.add(v.Job(ch.Job), p)
-		case sched.Ended:
-			b.queue.Remove(ch.Job)
-			b.infeasible.Remove(ch.Job)
-		}
-	}
+	b.queue.Follow(v, p, b.cfg.Place)
 	started := b.start(v, p)
 	b.divide(v, p, started)
-}
-
-func (b *policy) add(j sched.Job, p *sched.Plan) {
-	if !b.infeasible.Rejects(p, j.ID, b.cfg.Place) {
-		b.queue.Add(j.ID, j.Class(), queue.Key{})
-	}
 }
 
 // start starts jobs from the top of the queue. For one that lacks cores others give up what they

@@ -84,27 +84,15 @@ func (c *Config) Policy() (sched.Policy, error) {
 }
 
 type policy struct {
-	cfg        Config
-	queue      queue.Queue
-	infeasible sched.Infeasible
-	blocked    job.ID // the first job that did not fit
-	where      aware
+	cfg     Config
+	queue   queue.Line
+	blocked job.ID // the first job that did not fit
+	where   aware
 }
 
 // Decide implements sched.Policy.
 func (m *policy) Decide(v *sched.View, p *sched.Plan) {
-	for _, id := range m.infeasible.Reconsider(v) {
-		m.add(v.Job(id), p)
-	}
-	for _, ch := range v.Changes() {
-		switch ch.Kind {
-		case sched.Arrived, sched.Stopped:
-			m.add(v.Job(ch.Job), p)
-		case sched.Ended:
-			m.queue.Remove(ch.Job)
-			m.infeasible.Remove(ch.Job)
-		}
-	}
+	m.queue.Follow(v, p, m.cfg.Place)
 	m.blocked = job.None
 	m.queue.Walk(nil, func(id job.ID) queue.Step {
 		m.where.query = m.ask(v.Job(id).Spec())
@@ -119,12 +107,6 @@ func (m *policy) Decide(v *sched.View, p *sched.Plan) {
 		}
 		return queue.Stop
 	})
-}
-
-func (m *policy) add(j sched.Job, p *sched.Plan) {
-	if !m.infeasible.Rejects(p, j.ID, m.cfg.Place) {
-		m.queue.Add(j.ID, j.Class(), queue.Key{})
-	}
 }
 
 // ask is what a job asks for, but for where and how many.

@@ -81,28 +81,16 @@ func (c *Config) Policy() (sched.Policy, error) {
 }
 
 type policy struct {
-	cfg        Config
-	queue      queue.Queue
-	infeasible sched.Infeasible
-	blocked    job.ID // the first job that did not start
-	where      aware
-	wake       time.Duration // when the patience of a job ends
+	cfg     Config
+	queue   queue.Line
+	blocked job.ID // the first job that did not start
+	where   aware
+	wake    time.Duration // when the patience of a job ends
 }
 
 // Decide implements sched.Policy.
 func (t *policy) Decide(v *sched.View, p *sched.Plan) {
-	for _, id := range t.infeasible.Reconsider(v) {
-		t.add(v.Job(id), p)
-	}
-	for _, ch := range v.Changes() {
-		switch ch.Kind {
-		case sched.Arrived, sched.Stopped:
-			t.add(v.Job(ch.Job), p)
-		case sched.Ended:
-			t.queue.Remove(ch.Job)
-			t.infeasible.Remove(ch.Job)
-		}
-	}
+	t.queue.Follow(v, p, t.cfg.Place)
 	t.blocked, t.wake = job.None, unit.Never
 	t.where.begin(v, p)
 	t.queue.Walk(nil, func(id job.ID) queue.Step {
@@ -120,12 +108,6 @@ func (t *policy) Decide(v *sched.View, p *sched.Plan) {
 		}
 		return queue.SkipClass
 	})
-}
-
-func (t *policy) add(j sched.Job, p *sched.Plan) {
-	if !t.infeasible.Rejects(p, j.ID, t.cfg.Place) {
-		t.queue.Add(j.ID, j.Class(), queue.Key{})
-	}
 }
 
 // start starts a job if it has a place that it takes.
