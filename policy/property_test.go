@@ -56,7 +56,7 @@ func TestProperties(t *testing.T) {
 		"mapa":           {{"rule": "greedy", "sensitive": "all", "skip": "true"}, {"rule": "topo-aware", "group": "2", "place": "consolidated"}, {"sensitive": "none", "pattern": "clique", "place": "worst-fit"}},
 		"topology-aware": {{"rule": "best-fit", "postpone": "false"}, {"least": "0.9", "patience": "40s", "weights": "spread", "place": "pack"}, {"least": "0.5", "cost": "loss", "weights": "interference", "patience": "0s"}, {"rule": "first", "skip": "false"}},
 		"philly":         {{"reclaim-at": "0", "acquire": "5s", "backoff": "5s", "attempts": "1"}, {"lend": "false", "locality": "rack"}, {"relax-to": "server", "reclaim-at": "0.5"}},
-		"slurm":          {{"preempt": "partition", "partitions": "a:1:3,b:5:2", "partition": "100", "fair": "50", "age": "5", "period": "5s"}, {"preempt": "partition", "partitions": "b:1:2", "exempt": "15s", "mode": "strict"}},
+		"slurm":          {{"preempt": "partition", "partitions": "a:1:3,b:5:2", "partition": "100", "fair": "50", "age": "5", "period": "5s"}, {"preempt": "partition", "partitions": "b:1:2", "exempt": "15s", "mode": "strict"}, {"limits": ":9:8:2:8", "fair": "10", "period": "5s"}, {"limits": ":8", "mode": "skip", "preempt": "partition", "partitions": "b:1:2"}},
 		"rmixer":         {{"batch-window": "0", "job-policy": "dyType", "device-policy": "dyMemo"}, {"job-policy": "mps", "gpu-workers": "2"}},
 		"tiresias":       {{"limits": "200,600", "promote": "1"}, {"limits": "60", "victims": "checkpoint"}, {"rank": "gittins", "limits": "200,600"}, {"1d": "true", "limits": "60", "promote": "2", "place": "consolidated"}},
 	}

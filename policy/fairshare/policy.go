@@ -21,11 +21,18 @@ type Extra interface {
 	// Bonus is added to the priority of the jobs of a sort. Those of a higher tier go first,
 	// whatever their priority.
 	Bonus(sort int32) (tier int32, priority float64)
+	// Stops tells whether MakeRoom may stop anybody. Who fits nowhere is looked at in each decision then.
+	Stops() bool
 	// MakeRoom stops running jobs for the first waiting one that does not fit, and starts it.
 	// It tells which it stopped. It changes nothing where it does not start the job.
 	MakeRoom(v *sched.View, p *sched.Plan, id job.ID, sort int32) (stopped []job.ID, started bool)
 	// Open begins a decision.
-	Open()
+	Open(v *sched.View)
+	// Allows tells whether a job of a sort that asks for so many GPUs may start now, whatever is free. Why says
+	// why not, or that it can never run.
+	Allows(sort int32, gpus unit.Milli) (why job.Reason, ok bool)
+	// Count notes that the plan starts such a job (sign 1), or stops it (-1).
+	Count(sort int32, gpus unit.Milli, sign int)
 	// Wake is when MakeRoom, as it was asked since Open, may find more to stop; unit.Never
 	// where time changes nothing.
 	Wake() time.Duration
@@ -66,13 +73,13 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 	}
 	f.book.Open(v, p)
 	if f.extra != nil {
-		f.extra.Open()
+		f.extra.Open(v)
 	}
 	f.account(v)
 	f.follow(v, p)
 	f.blocked, f.awaits = job.None, false
 	f.easy.Clear()
-	if f.lanes.Len() > 0 && (f.fresh || f.cfg.Mode != Skip) {
+	if f.lanes.Len() > 0 && (f.fresh || f.cfg.Mode != Skip || f.stops()) {
 		f.start(v, p)
 	}
 	f.remember(v, p)
@@ -87,7 +94,7 @@ func (f *policy) start(v *sched.View, p *sched.Plan) {
 			return queue.Took
 		}
 		if f.cfg.Mode == Skip {
-			f.full[v.Job(id).Class()] = true
+			f.full[v.Job(id).Class()] = !f.stops() // others of its class may have room made for them
 			return queue.SkipClass
 		}
 		f.blocked, why = id, p.Why()
@@ -105,6 +112,9 @@ func (f *policy) start(v *sched.View, p *sched.Plan) {
 	})
 }
 
+// stops tells whether running jobs may be stopped for others.
+func (f *policy) stops() bool { return f.extra != nil && f.extra.Stops() }
+
 // roomMade tells whether others were stopped for a job, which then was started.
 func (f *policy) roomMade(v *sched.View, p *sched.Plan, id job.ID) bool {
 	if f.extra == nil {
@@ -114,6 +124,7 @@ func (f *policy) roomMade(v *sched.View, p *sched.Plan, id job.ID) bool {
 	for _, victim := range stopped {
 		j := v.Job(victim)
 		f.book.Count(j.Tenant(), v.Class(j.Class()).Amount, -1)
+		f.extra.Count(f.sort(j), v.Class(j.Class()).Amount.GPU, -1)
 	}
 	if len(stopped) > 0 {
 		f.awaits = true
@@ -221,6 +232,12 @@ func (f *policy) wait(v *sched.View, p *sched.Plan, j sched.Job) {
 	f.remove(j.ID)
 	if f.infeasible.Rejects(p, j.ID, f.cfg.Place) || f.book.Forbids(p, j, v.Class(j.Class()).Amount.GPU) {
 		return
+	}
+	if f.extra != nil {
+		if why, ok := f.extra.Allows(f.sort(j), v.Class(j.Class()).Amount.GPU); !ok && why.Never() {
+			p.Wait(j.ID, why)
+			return
+		}
 	}
 	lane, _ := f.lanes.Lane(quota.LaneKey{Tenant: j.Tenant(), Class: j.Class(), Account: f.usage.of[j.ID], Priority: j.Spec().Priority, Sort: f.sort(j)})
 	f.lanes.Add(j.ID, lane, queue.Key{})

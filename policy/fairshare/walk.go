@@ -3,6 +3,7 @@ package fairshare
 import (
 	"math"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/policy/kit/queue"
 	"github.com/norn-scheduler/norn/sched"
@@ -47,7 +48,7 @@ func (f *policy) walk(v *sched.View, p *sched.Plan, visit func(job.ID) queue.Ste
 			p.Wait(top.id, f.book.Quota(binds))
 			f.pop()
 			continue
-		case f.out(lane.Class):
+		case f.out(lane.Class) || !f.allowed(p, top, amount.GPU):
 			f.pop()
 			continue
 		case owed != top.owed: // others of its tenant have started meanwhile
@@ -73,12 +74,27 @@ func (f *policy) walk(v *sched.View, p *sched.Plan, visit func(job.ID) queue.Ste
 	}
 }
 
+// allowed tells whether the policy that is built on this one lets a job start, and tells the job why not.
+func (f *policy) allowed(p *sched.Plan, h head, gpus unit.Milli) bool {
+	if f.extra == nil {
+		return true
+	}
+	why, ok := f.extra.Allows(f.lanes.At(h.lane).Sort, gpus)
+	if !ok {
+		p.Wait(h.id, why)
+	}
+	return ok
+}
+
 // took books a job that the plan has started.
 func (f *policy) took(v *sched.View, p *sched.Plan, id job.ID) {
 	j := v.Job(id)
 	f.remove(id)
 	amount := v.Class(j.Class()).Amount
 	f.book.Count(j.Tenant(), amount, 1)
+	if f.extra != nil {
+		f.extra.Count(f.sort(j), amount.GPU, 1)
+	}
 	f.usage.hold(id, int64(amount.GPU), ms(v.Now))
 	if _, again := j.FirstStart(); again || f.awaits { // its first start will tell when it runs, not since when it holds devices
 		p.Remember(id, f.usage.started(v, j).note())

@@ -13,7 +13,10 @@ import (
 )
 
 // sortKey is what jobs of one sort have in common.
-type sortKey struct{ partition, qos string }
+type sortKey struct {
+	partition, qos string
+	user           string // where a limit tells users apart
+}
 
 // extra is what is known of partitions and QOSs, for package fairshare.
 type extra struct {
@@ -21,6 +24,9 @@ type extra struct {
 	partitions map[string]partition
 	plain      partition // one that is not told
 	qoses      map[string]qos
+	limits     map[string]limit // by QOS; nil: there are none
+	users      bool             // a limit tells users apart
+	books      books            // where there are limits
 	sorts      map[sortKey]int32
 	keys       []sortKey // of sorts
 	wake       time.Duration
@@ -39,6 +45,9 @@ func keyOf(j *job.Job) sortKey {
 // Sort implements fairshare.Extra.
 func (x *extra) Sort(j *job.Job) int32 {
 	k := keyOf(j)
+	if x.users {
+		k.user = j.User
+	}
 	n, ok := x.sorts[k]
 	if !ok {
 		n = int32(len(x.keys))
@@ -64,7 +73,11 @@ func (x *extra) partition(name string) partition {
 }
 
 // Open implements fairshare.Extra.
-func (x *extra) Open() { x.wake = unit.Never }
+func (x *extra) Open(v *sched.View) {
+	if x.wake = unit.Never; x.limits != nil {
+		x.books.open(v)
+	}
+}
 
 // Wake implements fairshare.Extra.
 func (x *extra) Wake() time.Duration { return x.wake }
@@ -76,6 +89,9 @@ type victim struct {
 	since time.Duration
 	on    *cluster.Alloc
 }
+
+// Stops implements fairshare.Extra.
+func (x *extra) Stops() bool { return x.cfg.Preempt != Nobody }
 
 // MakeRoom implements fairshare.Extra. The victims of the lowest QOS or tier go first, of
 // these the youngest. Those that turn out not to be in the way stay.

@@ -45,6 +45,7 @@ type Config struct {
 	QOS        float64          // weight
 	Partitions []string         // NAME:FACTOR, NAME:FACTOR:TIER
 	QOSs       []string         // NAME:PRIORITY, NAME:PRIORITY:NAME+NAME
+	Limits     []string         // QOS:GPUS:USER-GPUS:USER-JOBS:JOB-GPUS, from the right on none where there is no limit
 	Preempt    Preempt
 	Exempt     time.Duration // for which a job that has started is left alone
 }
@@ -67,6 +68,7 @@ func (c *Config) Params() param.Set {
 		weight("qos", &c.QOS, "weight of the priority of the QOS (PriorityWeightQOS)"),
 		param.Words("partitions", &c.Partitions, "name:factor:tier", "PriorityJobFactor and PriorityTier of partitions, as in gpu:10,debug:1:2; 1 where none is told"),
 		param.Words("qoses", &c.QOSs, "name:priority:preempts", "priority of QOSs, and which they may preempt, as in high:100:normal+low,normal:10; 0 and none where they are not told"),
+		param.Words("limits", &c.Limits, "qos:gpus:user-gpus:user-jobs:job-gpus", "what jobs of a QOS may have at a time: all together, those of a user, how many jobs of a user, and each job, as in normal:64:8:4,high:16 (GrpTRES, MaxTRESPerUser, MaxJobsPerUser, MaxTRESPerJob)"),
 		param.Choice("preempt", &c.Preempt, []param.Option[Preempt]{{Name: "none", Value: Nobody}, {Name: "qos", Value: ByQOS}, {Name: "partition", Value: ByPartition}},
 			"who may be stopped for the first job that does not fit: jobs of the QOSs that its own lists, or jobs in partitions of lower tiers (PreemptType)"),
 		param.Duration("exempt", &c.Exempt, "for how long a job that has started is not preempted (PreemptExemptTime)"),
@@ -96,6 +98,10 @@ func (c *Config) Policy() (sched.Policy, error) {
 	if x.qoses, err = parseQOSs(c.QOSs); err != nil {
 		return nil, err
 	}
+	if x.limits, err = parseLimits(c.Limits); err != nil {
+		return nil, err
+	}
+	x.users = ofUsers(x.limits)
 	x.cfg.Fair.Priority = 0
 	return x.cfg.Fair.With(x)
 }

@@ -170,8 +170,31 @@ func (in *inventory) account(name, parent, share, grp string) error {
 
 // limits of QOSs that have no counterpart.
 var qosLimits = []string{
-	"gracetime", "preemptexempttime", "usagethres", "usagefactor", "grptres", "grptresmins", "grptresrunmins", "grpjobs", "grpsubmit", "grpwall", "maxtres", "maxtrespernode",
-	"maxtresmins", "maxwall", "maxtrespu", "maxjobspu", "maxsubmitpu", "maxtrespa", "maxjobspa", "maxsubmitpa", "mintres",
+	"gracetime", "preemptexempttime", "usagethres", "usagefactor", "grptresmins", "grptresrunmins", "grpjobs", "grpsubmit", "grpwall", "maxtrespernode",
+	"maxtresmins", "maxwall", "maxsubmitpu", "maxtrespa", "maxjobspa", "maxsubmitpa", "mintres",
+}
+
+// limits reads what the jobs of a QOS may have.
+func (in *inventory) limits(q *qos, t *table) error {
+	for i, column := range [...]string{"GrpTRES", "MaxTRESPU", "MaxJobsPU", "MaxTRES"} {
+		text := t.get(strings.ToLower(column))
+		if column == "MaxJobsPU" && text != "" {
+			text = "jobs=" + text
+		}
+		for _, item := range listOf(text) {
+			what, amount, _ := strings.Cut(item, "=")
+			n, err := strconv.ParseInt(amount, 10, 32)
+			switch {
+			case what != "gres/gpu" && what != "jobs":
+				in.lose(column + " " + what + " of QOSs")
+			case err != nil || n < -1:
+				return fmt.Errorf("QOS %s: %s=%s, a whole number is expected", short(q.name), column, short(item))
+			case n >= 0:
+				q.limits[i] = amount
+			}
+		}
+	}
+	return nil
 }
 
 // qualities reads sacctmgr show qos -P.
@@ -184,6 +207,9 @@ func (in *inventory) qualities(text []byte) error {
 			return fmt.Errorf("QOS %s: a priority of %s, a whole number is expected", short(q.name), short(p))
 		}
 		q.priority = float64(n)
+		if err := in.limits(&q, t); err != nil {
+			return err
+		}
 		t.unheeded(qosLimits, func(column, v string) bool {
 			usual := map[string]string{"usagefactor": "1.000000"}[column]
 			return told(v) && v != usual && v != "00:00:00" && v != "0"

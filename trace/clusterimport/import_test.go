@@ -241,3 +241,22 @@ func FuzzImport(f *testing.F) {
 		}
 	})
 }
+
+// TestLimitsOfQOSs: limits of GPUs and of running jobs are taken over, others are told of.
+func TestLimitsOfQOSs(t *testing.T) {
+	const head = "Name|Priority|GrpTRES|MaxTRES|MaxTRESPU|MaxJobsPU\n"
+	r, err := Import([]File{{"c", []byte("NodeName=a\n")}, {"q", []byte(head + "normal|1|cpu=9,gres/gpu=64|gres/gpu=4|gres/gpu=8|5\nfree|1||||\nsmall|0|||gres/gpu=0|-1\nmany|0||||7\n")}}, Options{})
+	if err != nil || r.Policy != "slurm(limits=normal:64:8:5:4,small::0,many:::7)" {
+		t.Errorf("%v, %+v", err, r)
+	}
+	var lost []string
+	for _, l := range r.Lost {
+		lost = append(lost, l.What)
+	}
+	if got := strings.Join(lost, ", "); got != "GrpTRES cpu of QOSs" {
+		t.Error(got)
+	}
+	if _, err := Import([]File{{"c", []byte("NodeName=a\n")}, {"q", []byte(head + "normal|1|gres/gpu=x|||\n")}}, Options{}); err == nil || !strings.Contains(err.Error(), "QOS normal: GrpTRES=gres/gpu=x, a whole number is expected") {
+		t.Error(err)
+	}
+}

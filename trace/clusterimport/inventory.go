@@ -59,6 +59,7 @@ type qos struct {
 	name     string
 	priority float64
 	preempts []string
+	limits   [4]string // GPUs of all jobs, GPUs and jobs of a user, GPUs of a job; empty: no limit
 }
 
 func newInventory() *inventory {

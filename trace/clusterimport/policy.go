@@ -155,6 +155,13 @@ func (in *inventory) tables(c *slurm.Config) {
 		}
 	}
 	for _, q := range in.qoses {
+		switch most := strings.TrimRight(strings.Join(q.limits[:], ":"), ":"); {
+		case most == "":
+		case !plain(q.name):
+			in.lose("limits of QOSs whose names settings cannot have")
+		default:
+			c.Limits = append(c.Limits, q.name+":"+most)
+		}
 		text := q.name + ":" + strconv.FormatFloat(q.priority, 'f', -1, 64)
 		if c.Preempt == slurm.ByQOS && len(q.preempts) > 0 {
 			text += ":" + strings.Join(slices.DeleteFunc(slices.Clone(q.preempts), func(n string) bool { return !plain(n) }), "+")
