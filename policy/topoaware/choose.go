@@ -114,8 +114,8 @@ func (h *chooser) layoutOf(c *cluster.Cluster, id cluster.NodeID) *layout {
 	return h.layouts[l]
 }
 
-// state is what jobs are on which devices, as the plan stands.
-type state struct {
+// occupancy is what jobs are on which devices, as the plan stands.
+type occupancy struct {
 	c     *cluster.Cluster
 	on    func(cluster.DeviceID) []job.ID
 	job   func(job.ID) *job.Job
@@ -123,7 +123,7 @@ type state struct {
 }
 
 // on is the choice of some GPUs of a node for a job.
-func (h *chooser) on(k perf.Sized, st *state, id cluster.NodeID, l *layout, among fabric.Set) choice {
+func (h *chooser) on(k perf.Sized, st *occupancy, id cluster.NodeID, l *layout, among fabric.Set) choice {
 	h.look(st, id, l)
 	return h.choose(k, among)
 }
@@ -178,7 +178,7 @@ func (h *chooser) number(k perf.Sized) uint32 {
 }
 
 // look finds out what is free on a node, and who runs on it alone: jobs on several nodes were not measured.
-func (h *chooser) look(st *state, id cluster.NodeID, l *layout) {
+func (h *chooser) look(st *occupancy, id cluster.NodeID, l *layout) {
 	h.now = node{layout: l, running: h.now.running[:0]}
 	h.seen = h.seen[:0]
 	first, n := st.c.DeviceRange(id)

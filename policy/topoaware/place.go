@@ -19,7 +19,7 @@ type aware struct {
 	rest place.Strategy
 
 	now   time.Duration
-	state state
+	state occupancy
 	k     perf.Sized // the job
 	asks  float64    // the utility that it asks for
 
@@ -51,7 +51,7 @@ type spot struct {
 // begin has it look at a plan.
 func (s *aware) begin(v *sched.View, p *sched.Plan) {
 	s.now, s.known = v.Now, v.Sockets
-	s.state = state{c: v.Cluster(), on: p.On, job: func(id job.ID) *job.Job { return v.Job(id).Spec() }, alloc: p.Alloc}
+	s.state = occupancy{c: v.Cluster(), on: p.On, job: func(id job.ID) *job.Job { return v.Job(id).Spec() }, alloc: p.Alloc}
 	s.changed()
 }
 
