@@ -235,6 +235,7 @@ func ways() []has {
 		}},
 		{thing: need.Tiers, jobs: func(_ int, j *job.Job) { j.Tier = job.Standard }},
 		{thing: need.Links, spec: "4x8:V100/dgx1"},
+		{thing: need.Sockets, world: func(x *experiment.Experiment) { x.Sockets = &perf.Sockets{} }},
 		{thing: need.Bandwidth, jobs: hint(func(h *job.Hints) { h.Sensitive = true })},
 		{thing: need.Bandwidth, jobs: func(_ int, j *job.Job) { j.Model = "vgg16" }},
 		{thing: need.Processors, world: hosted, jobs: hint(func(h *job.Hints) { h.CPUTime = time.Hour })},

@@ -163,6 +163,9 @@ func runLucid(ctx context.Context, r Request) (*harness.Result, error) {
 }
 
 func runTopologyAware(ctx context.Context, r Request) (*harness.Result, error) {
+	if err := topoaware.Check(r.Cluster, r.Policy); err != nil {
+		return nil, err
+	}
 	if r.Speeds == "" {
 		if r.Speeds = near(r.Trace, "gpu_topo_aware", []string{"profiles/prof_from_experiments.json"}); r.Speeds == "" {
 			return nil, fmt.Errorf("gpu-topo-aware needs run times alone and beside others: name the file with --speeds; there is no profiles/prof_from_experiments.json beside %s or in data/gpu_topo_aware above it", r.Trace)

@@ -64,6 +64,15 @@ func Machines(name string) (int, error) {
 	return n, nil
 }
 
+// Check says what is wrong with the names of a cluster and a policy.
+func Check(clusterName, policyName string) error {
+	if _, err := Find(policyName); err != nil {
+		return err
+	}
+	_, err := Machines(clusterName)
+	return err
+}
+
 // Run runs a policy on a trace and a cluster as the simulator would. Profile is the path of the run times.
 func Run(ctx context.Context, tracePath, clusterName, policyName, profilePath string) (*harness.Result, error) {
 	p, err := Find(policyName)
