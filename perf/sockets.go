@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/fabric"
 	"github.com/norn-scheduler/norn/job"
 )
 
@@ -82,14 +83,14 @@ type occupant struct {
 // occupants keeps who uses which sockets, of jobs that hold GPUs of one node whose links are known.
 type occupants struct {
 	sockets *Sockets
-	layouts map[*cluster.Links][]int
+	of      fabric.ByLinks[[]int] // the sockets of devices
 	nodes   map[cluster.NodeID][]occupant
 	where   map[job.ID]cluster.NodeID
 	stale   []job.ID // whose neighbours have changed
 }
 
 func newOccupants(s *Sockets) *occupants {
-	return &occupants{sockets: s, layouts: map[*cluster.Links][]int{}, nodes: map[cluster.NodeID][]occupant{}, where: map[job.ID]cluster.NodeID{}}
+	return &occupants{sockets: s, nodes: map[cluster.NodeID][]occupant{}, where: map[job.ID]cluster.NodeID{}}
 }
 
 // uses is the sockets that an allocation uses, a bit each; ok is false where they are not known.
@@ -102,11 +103,7 @@ func (o *occupants) uses(c *cluster.Cluster, a *cluster.Alloc) (on uint64, ok bo
 	if l == nil {
 		return 0, false
 	}
-	of, known := o.layouts[l]
-	if !known {
-		of = l.Sockets()
-		o.layouts[l] = of
-	}
+	of := o.of.Of(l, (*cluster.Links).Sockets)
 	first, _ := c.DeviceRange(node)
 	for _, s := range a.Shares {
 		if i := int(s.Device - first); i < len(of) {

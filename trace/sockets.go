@@ -79,7 +79,7 @@ func ParseSockets(content []byte) (*perf.Sockets, error) {
 	s := &perf.Sockets{}
 	err := f.Solo.each(func(k perf.Sized, places map[string]float64) error {
 		within, across := places["intra-socket"], places["inter-socket"]
-		if err := cmpTimes(k, within, across); err != nil {
+		if err := checkTimes(k, within, across); err != nil {
 			return err
 		}
 		if within == 0 {
@@ -92,7 +92,7 @@ func ParseSockets(content []byte) (*perf.Sockets, error) {
 		err = f.Collocation.each(func(k perf.Sized, others bySort[float64]) error {
 			return others.each(func(other perf.Sized, seconds float64) error {
 				s.Beside(k, other, seconds)
-				return cmpTimes(k, seconds)
+				return checkTimes(k, seconds)
 			})
 		})
 	}
@@ -102,8 +102,8 @@ func ParseSockets(content []byte) (*perf.Sockets, error) {
 	return s, err
 }
 
-// cmpTimes says what is wrong with run times.
-func cmpTimes(k perf.Sized, times ...float64) error {
+// checkTimes says what is wrong with run times.
+func checkTimes(k perf.Sized, times ...float64) error {
 	for _, t := range times {
 		if !(t >= 0) || math.IsInf(t, 1) || t > century.Seconds() {
 			return fmt.Errorf("%s, batch size %d, %d GPUs: %v is no run time in seconds", k.Model, k.Batch, k.GPUs, t)

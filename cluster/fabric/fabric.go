@@ -166,15 +166,35 @@ func Predicted(double, single, slow int) float64 {
 // never is less than the score of anything.
 var never = math.Inf(-1)
 
-// Graphs are the graphs of links, each made when it is first asked for. Equal links have one graph.
-// The zero Graphs has none.
-type Graphs struct {
-	known map[*cluster.Links]*Graph
+// ByLinks is something of links, made when it is first asked for. Equal links have it once. The zero ByLinks
+// has nothing, and a ByLinks is not safe for concurrent use.
+type ByLinks[T any] struct {
+	known map[*cluster.Links]T
 	alike []*cluster.Links // of which no two are equal
 }
 
-// mostGraphs bounds what is kept where every node has links of its own.
-const mostGraphs = 1024
+// mostLinks bounds what is kept where every node has links of its own.
+const mostLinks = 1024
+
+// Of is what links have, which is made from them the first time.
+func (s *ByLinks[T]) Of(l *cluster.Links, from func(*cluster.Links) T) T {
+	if is, known := s.known[l]; known {
+		return is
+	}
+	if s.known == nil || len(s.alike) >= mostLinks {
+		s.known, s.alike = map[*cluster.Links]T{}, nil
+	}
+	if i := slices.IndexFunc(s.alike, l.Equal); i >= 0 {
+		s.known[l] = s.known[s.alike[i]]
+	} else {
+		s.alike = append(s.alike, l)
+		s.known[l] = from(l)
+	}
+	return s.known[l]
+}
+
+// Graphs are the graphs of links, each made when it is first asked for. The zero Graphs has none.
+type Graphs struct{ all ByLinks[*Graph] }
 
 // Of is the graph of a node; nil when its links are not known, or it has fewer than two devices or
 // more than MaxDevices.
@@ -182,18 +202,5 @@ func (s *Graphs) Of(l *cluster.Links) *Graph {
 	if l == nil || l.Devices() < 2 || l.Devices() > MaxDevices {
 		return nil
 	}
-	g, known := s.known[l]
-	if !known {
-		if s.known == nil || len(s.alike) >= mostGraphs {
-			s.known, s.alike = map[*cluster.Links]*Graph{}, nil
-		}
-		if i := slices.IndexFunc(s.alike, l.Equal); i >= 0 {
-			g = s.known[s.alike[i]]
-		} else {
-			g = New(l)
-			s.alike = append(s.alike, l)
-		}
-		s.known[l] = g
-	}
-	return g
+	return s.all.Of(l, New)
 }

@@ -76,10 +76,10 @@ type books struct {
 }
 
 // open counts the jobs that have devices.
-func (b *books) open(v *sched.View) {
-	b.qos, b.user = map[string]held{}, map[sortKey]held{}
+func (x *extra) open(v *sched.View) {
+	x.books = books{qos: map[string]held{}, user: map[sortKey]held{}}
 	for j := range v.Running() {
-		b.count(sortKey{qos: keyOf(j.Spec()).qos, user: j.Spec().User}, v.Class(j.Class()).Amount.GPU, 1)
+		x.Count(x.Sort(j.Spec()), v.Class(j.Class()).Amount.GPU, 1)
 	}
 }
 

@@ -75,7 +75,7 @@ func (x *extra) partition(name string) partition {
 // Open implements fairshare.Extra.
 func (x *extra) Open(v *sched.View) {
 	if x.wake = unit.Never; x.limits != nil {
-		x.books.open(v)
+		x.open(v)
 	}
 }
 

@@ -69,8 +69,7 @@ type chooser struct {
 	judge
 	rule Rule
 
-	layouts map[*cluster.Links]*layout
-	alike   []*cluster.Links // of which no two are equal
+	layouts fabric.ByLinks[*layout]
 	flat    [fabric.MaxDevices + 1]*layout
 	sorts   map[perf.Sized]uint32 // numbers of sorts, for keys
 
@@ -79,11 +78,8 @@ type chooser struct {
 	seen []job.ID
 }
 
-// Bounds of what is kept.
-const (
-	mostFound   = 1 << 16 // choices, of a layout
-	mostLayouts = 1 << 10
-)
+// mostFound bounds the choices of a layout that are kept.
+const mostFound = 1 << 16
 
 // layoutOf is the layout of a node; nil where it has too many GPUs.
 func (h *chooser) layoutOf(c *cluster.Cluster, id cluster.NodeID) *layout {
@@ -98,20 +94,7 @@ func (h *chooser) layoutOf(c *cluster.Cluster, id cluster.NodeID) *layout {
 	case l == nil:
 		return h.flat[n]
 	}
-	if known := h.layouts[l]; known != nil {
-		return known
-	}
-	if h.layouts == nil || len(h.alike) >= mostLayouts {
-		h.layouts, h.alike = map[*cluster.Links]*layout{}, nil
-	}
-	i := slices.IndexFunc(h.alike, l.Equal)
-	if i < 0 {
-		i = len(h.alike)
-		h.alike = append(h.alike, l)
-		h.layouts[l] = newLayout(l)
-	}
-	h.layouts[l] = h.layouts[h.alike[i]]
-	return h.layouts[l]
+	return h.layouts.Of(l, newLayout)
 }
 
 // occupancy is what jobs are on which devices, as the plan stands.
