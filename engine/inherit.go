@@ -113,11 +113,15 @@ func (e *Engine) handOver() error {
 }
 
 // divide gives a job its part of each device. With less it only takes away, without less
-// it only gives.
+// it only gives what is free: jobs of which several tasks may have one share keep what they have.
 func (e *Engine) divide(id job.ID, a *cluster.Alloc, less bool) {
 	for i := range a.Shares {
 		s := &a.Shares[i]
-		if part := e.part(id, e.wanted(s.Device)); (part < s.Milli) == less {
+		part := e.part(id, e.wanted(s.Device))
+		if !less {
+			part = max(s.Milli, min(part, s.Milli+int32(e.state.Cluster.DeviceFree(s.Device))))
+		}
+		if (part < s.Milli) == less {
 			s.Milli, s.Throttle = part, 0
 		}
 	}
