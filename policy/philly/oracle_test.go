@@ -26,7 +26,7 @@ type naive struct {
 	refused map[refusal]job.Reason // since somebody was preempted
 	done    map[tenant.ID]bool     // VCs of which nothing more could be started since
 	lending bool
-	vain    bool // a reclaim made room that was of no use
+	vain    job.Reason // why the room that a reclaim made was of no use
 }
 
 // refusal is what jobs have in common of which none need be tried after one was
@@ -158,8 +158,8 @@ func (n *naive) start(v *sched.View, p *sched.Plan, s *shares, a asks) job.Reaso
 			clear(n.done)
 			return job.Reason{}
 		}
-		if n.vain && p.Why().Fragmentation() {
-			return p.Why()
+		if n.vain.Fragmentation() {
+			return n.vain
 		}
 	}
 	return s.refused(v, a.Job)
@@ -168,7 +168,7 @@ func (n *naive) start(v *sched.View, p *sched.Plan, s *shares, a asks) job.Reaso
 // reclaim tries the newest one, two, three, ... jobs of VCs above their quotas,
 // and then spares those that need not have gone.
 func (n *naive) reclaim(v *sched.View, p *sched.Plan, s *shares, a asks) bool {
-	n.vain = false
+	n.vain = job.Reason{}
 	var jobs []sched.Job
 	for j := range v.Running() {
 		if j.Tenant() != a.Tenant() && s.over(v, j.Tenant()) && j.Spec().Stop != job.Pinned && j.Allocated() > 0 && p.Alloc(j.ID) != nil {
@@ -195,7 +195,8 @@ func (n *naive) reclaim(v *sched.View, p *sched.Plan, s *shares, a asks) bool {
 			if room(v.Cluster(), class.Pool, class.Mask, class.Demand) < class.Amount.GPU {
 				return false
 			}
-			if n.vain = !p.Start(a.ID, where[a.level]); n.vain {
+			if !p.Start(a.ID, where[a.level]) {
+				n.vain = p.Why() // what is tried and given up leaves no reason
 				return false
 			}
 			on := fmt.Sprint(p.Alloc(a.ID).Shares)
