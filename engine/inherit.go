@@ -119,7 +119,7 @@ func (e *Engine) divide(id job.ID, a *cluster.Alloc, less bool) {
 		s := &a.Shares[i]
 		part := e.part(id, e.wanted(s.Device))
 		if !less {
-			part = max(s.Milli, min(part, s.Milli+int32(e.state.Cluster.DeviceFree(s.Device))))
+			part = min(part, s.Milli+int32(e.state.Cluster.DeviceFree(s.Device)))
 		}
 		if (part < s.Milli) == less {
 			s.Milli, s.Throttle = part, 0
