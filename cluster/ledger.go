@@ -4,17 +4,24 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"time"
 
 	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // Alloc is what one job has: pieces, one for each node and role, and the
-// device shares of all pieces in the order of the ranks of its tasks.
+// device shares of all pieces in the order of the ranks of its tasks. Beat is when
+// the job is told to begin its iterations.
 type Alloc struct {
 	Pieces []Piece
 	Shares []Share
 	Slots  []Slots // what each task has of the counted resources of its node, by role; nil: nothing; never changed
+	Beat   Beat
 }
+
+// Beat is the moments at which a job is told to begin its iterations: Shift after the start of the run, and then once
+// in each Period. The zero Beat lets it begin them when it likes.
+type Beat struct{ Period, Shift time.Duration }
 
 // Piece is the part of an Alloc that lies in one node and serves the tasks of
 // one role. Its device shares are the next Shares entries of Alloc.Shares.
@@ -42,18 +49,21 @@ type Share struct {
 }
 
 // Reset empties an Alloc and keeps its memory.
-func (a *Alloc) Reset() { a.Pieces, a.Shares, a.Slots = a.Pieces[:0], a.Shares[:0], nil }
+func (a *Alloc) Reset() {
+	a.Pieces, a.Shares, a.Slots = a.Pieces[:0], a.Shares[:0], nil
+	a.Beat = Beat{}
+}
 
 // CopyFrom makes a equal to b without sharing memory with it, Slots aside.
 func (a *Alloc) CopyFrom(b *Alloc) {
 	a.Pieces = append(a.Pieces[:0], b.Pieces...)
 	a.Shares = append(a.Shares[:0], b.Shares...)
-	a.Slots = b.Slots
+	a.Slots, a.Beat = b.Slots, b.Beat
 }
 
 // Equal tells whether both have the same parts in the same order.
 func (a *Alloc) Equal(b *Alloc) bool {
-	if len(a.Pieces) != len(b.Pieces) || len(a.Shares) != len(b.Shares) || !slices.Equal(a.Slots, b.Slots) {
+	if len(a.Pieces) != len(b.Pieces) || len(a.Shares) != len(b.Shares) || a.Beat != b.Beat || !slices.Equal(a.Slots, b.Slots) {
 		return false
 	}
 	for i := range a.Pieces {
@@ -70,7 +80,7 @@ func (a *Alloc) Equal(b *Alloc) bool {
 }
 
 // SamePlaces tells whether both have parts of the same devices for the same tasks,
-// however large the parts are.
+// however large the parts are, and whatever the beat.
 func (a *Alloc) SamePlaces(b *Alloc) bool {
 	if len(a.Pieces) != len(b.Pieces) || len(a.Shares) != len(b.Shares) {
 		return false

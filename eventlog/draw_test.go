@@ -64,6 +64,9 @@ func drawAlloc(t *rapid.T) *cluster.Alloc {
 		}
 		a.Pieces = append(a.Pieces, p)
 	}
+	if len(a.Pieces) > 0 {
+		a.Beat = cluster.Beat{Period: moments().Draw(t, "period"), Shift: moments().Draw(t, "shift")}
+	}
 	return a
 }
 
@@ -89,6 +92,7 @@ func drawJob(t *rapid.T, id job.ID) *job.Job {
 			UserEstimate: moments().Draw(t, "hint"), Group: texts().Draw(t, "group"), HasRank: true, Rank: -numbers().Draw(t, "rank"),
 			Stages: [3]time.Duration{1, 0, 3}, Speed: numbers().Draw(t, "units per second"), QoS: texts().Draw(t, "qos"), Sensitivity: texts().Draw(t, "sensitivity"), Sensitive: true,
 			Worth: [4]job.Worth{{By: 5, Value: 2}, {By: 9, Value: -1}}, CPUs: 1500,
+			Iteration: 5, Bursts: job.Bursts{{From: 1, To: 2, GBps: 6.25}, {From: 3, To: 5, GBps: 0.1}},
 			Epochs: 7, Modes: [job.MaxModes]job.Mode{{Batch: 32, Pace: 1}, {Batch: 64, Pace: 1.5}},
 		}
 	}

@@ -412,6 +412,10 @@ func (l *Reader) field(ev *Event, key []byte) (err error) {
 		return seconds(t, &ev.Time)
 	case "j":
 		return number(t, &ev.Job)
+	case "period":
+		return seconds(t, &l.alloc.Beat.Period)
+	case "shift":
+		return seconds(t, &l.alloc.Beat.Shift)
 	case "on":
 		return t.Array(l.piece)
 	case "spec":

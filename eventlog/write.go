@@ -311,6 +311,8 @@ func appendAlloc(f *jsontext.Writer, a *cluster.Alloc) {
 		f.B = append(f.B, '}')
 	}
 	f.B = append(f.B, ']')
+	f.Time("period", a.Beat.Period)
+	f.Time("shift", a.Beat.Shift)
 }
 
 // appendShares writes the devices of a piece, and what is taken of each where

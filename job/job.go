@@ -138,6 +138,7 @@ type Hints struct {
 	Plan      string         // how it is laid out in parallel, in the source's words
 	Pattern   string         // how its tasks talk to each other, in the source's words: ring
 	Sensitive bool           // to the bandwidth between its tasks
+	Bursts    Bursts         // when in an Iteration each of its nodes sends to others; none: not told
 
 	LeastUtility float64 // of a place, 0 to 1, below which it is worth to it to wait for a better one
 

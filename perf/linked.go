@@ -36,6 +36,9 @@ func MindsBandwidth(j *job.Job) bool {
 // in one node, where it fits into one whose links are known. Else B is that of all adapters of a node. l is the latency of the messages of an iteration that follow one on the other, over the time
 // of an iteration that the job tells (job.Hints); it is 0 where it tells none, and in a node.
 //
+// A job that tells its bursts (job.Hints.Bursts) needs no such part of the time: on several nodes, its speed factor is
+// the time of its iteration by its hints, over that beside the others (Network.Takes).
+//
 // Jobs of which Sockets tell are slower, too, beside others on the same sockets of their node, and where they are
 // spread over several.
 //
@@ -48,20 +51,13 @@ func MindsBandwidth(j *job.Job) bool {
 type Linked struct {
 	share  float64
 	graphs fabric.Graphs
-	net    *Network   // nil where share is 0
+	net    *Network
 	near   *occupants // nil where nothing was measured
 }
 
 // NewLinked is the Linked for a part of the time, 0 to 1, and for what was measured on sockets, which may be nil.
-// It is nil where there is neither.
 func NewLinked(share float64, s *Sockets) *Linked {
-	if share == 0 && s == nil {
-		return nil
-	}
-	l := &Linked{share: share}
-	if share > 0 {
-		l.net = NewNetwork()
-	}
+	l := &Linked{share: share, net: NewNetwork()}
 	if s != nil {
 		l.near = newOccupants(s)
 	}
@@ -82,7 +78,7 @@ func (l *Linked) Enter(j *job.Job, c *cluster.Cluster, a *cluster.Alloc) {
 	if l == nil {
 		return
 	}
-	if l.net != nil && MindsBandwidth(j) {
+	if l.sends(j) {
 		l.net.Enter(j, c, a)
 	}
 	if l.near != nil {
@@ -95,9 +91,7 @@ func (l *Linked) Leave(id job.ID) {
 	if l == nil {
 		return
 	}
-	if l.net != nil {
-		l.net.Leave(id)
-	}
+	l.net.Leave(id)
 	if l.near != nil {
 		l.near.leave(id)
 	}
@@ -105,7 +99,7 @@ func (l *Linked) Leave(id job.ID) {
 
 // Unsettled tells whether jobs may have become faster or slower that did not change themselves.
 func (l *Linked) Unsettled() bool {
-	return l != nil && (l.net != nil && l.net.Stale() || l.near != nil && len(l.near.stale) > 0)
+	return l != nil && (l.net.Stale() || l.near != nil && len(l.near.stale) > 0)
 }
 
 // Changed takes the jobs whose bandwidth between nodes, or whose neighbours on a socket, have changed since it
@@ -114,9 +108,7 @@ func (l *Linked) Changed(to []job.ID) []job.ID {
 	if l == nil {
 		return to
 	}
-	if l.net != nil {
-		to = l.net.Changed(to)
-	}
+	to = l.net.Changed(to)
 	if l.near != nil {
 		to, l.near.stale = append(to, l.near.stale...), l.near.stale[:0]
 	}
@@ -138,7 +130,13 @@ func (l *Linked) Factor(j *job.Job, c *cluster.Cluster, a *cluster.Alloc) float6
 
 // bandwidth is the factor of the links alone.
 func (l *Linked) bandwidth(j *job.Job, c *cluster.Cluster, a *cluster.Alloc) float64 {
-	if l.net == nil || len(a.Shares) < 2 || !MindsBandwidth(j) {
+	if len(a.Shares) < 2 || !l.sends(j) {
+		return 1
+	}
+	if times, ok := l.net.Takes(j.ID); ok && a.Nodes() > 1 {
+		return 1 / times
+	}
+	if l.share == 0 {
 		return 1
 	}
 	pattern := fabric.Ring
@@ -156,6 +154,11 @@ func (l *Linked) bandwidth(j *job.Job, c *cluster.Cluster, a *cluster.Alloc) flo
 	}
 	set := setOf(c, a.Pieces[0].Node, a.Shares)
 	return 1 / (1 - l.share + l.share*max(1, bestOf(g, pattern, set.Len())/worthOf(g, pattern, set)))
+}
+
+// sends tells whether links make a difference to a job.
+func (l *Linked) sends(j *job.Job) bool {
+	return l.share > 0 && MindsBandwidth(j) || j.Hints != nil && j.Hints.Bursts[0].To > 0
 }
 
 // setOf is devices of a node, of which it has at most fabric.MaxDevices.

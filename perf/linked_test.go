@@ -75,7 +75,7 @@ func TestLinked(t *testing.T) {
 			t.Errorf("%s: %v, want %v", k.name, got, k.want)
 		}
 	}
-	if perf.NewLinked(0, nil) != nil || (*perf.Linked)(nil).Factor(minds, c, on(c, 0, 5)) != 1 {
+	if perf.NewLinked(0, nil).Factor(minds, c, on(c, 0, 5)) != 1 || (*perf.Linked)(nil).Factor(minds, c, on(c, 0, 5)) != 1 {
 		t.Error("without communication links make a difference")
 	}
 	all := perf.NewLinked(1, nil)

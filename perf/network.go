@@ -81,16 +81,26 @@ type sender struct {
 	uses  []crossed
 	reach time.Duration // latency of its longest way
 	nodes int
-	rate  float64 // GB/s of a flow
+	gets  float64 // GB/s of a flow
+	rate  float64 // the same if all sent all the time
 	cap   float64 // by links that nobody shares with it
 	done  bool    // scratch
+
+	most    float64   // GB/s of a flow if nobody shares any link with it, and it is in a burst
+	slow    []crossed // links that are not fast enough if all send at once
+	grouped bool      // with others that it may disturb, or it sends in bursts
+
+	timing
 }
 
 // Network divides the links between nodes among the jobs that are on several of them: the
 // adapters of nodes, and the uplinks of places (package cluster). Flows of all jobs grow alike until a link
 // is full; those that cross it stay as they are and the others grow on (max-min fairness: Bertsekas and
-// Gallager, Data Networks, section 6.5.2). Every job counts as if it sent all the time: two that
-// never send at once are taken to disturb each other nevertheless. Links whose speed is not known hold nobody back.
+// Gallager, Data Networks, section 6.5.2). Jobs that tell their bursts
+// (job.Hints.Bursts) send only then, and those who share slow links with them are followed iteration by
+// iteration. Every other job counts as if it sent all the time: two that
+// never send at once are taken to disturb each other nevertheless. So do all where slow links connect more
+// than 64 jobs. Links whose speed is not known hold nobody back.
 //
 // Units: GB/s, one way.
 type Network struct {
@@ -100,7 +110,8 @@ type Network struct {
 	links   []wire
 	stale   bool
 	changed []job.ID
-	heap    []level // scratch
+	groups  [][]*sender // that were followed together
+	heap    []level     // scratch
 	inside  map[cluster.DomainID]*inside
 }
 
@@ -155,10 +166,43 @@ func (n *Network) Leave(id job.ID) {
 func (n *Network) Rate(id job.ID) (gbps float64, ok bool) {
 	n.solve()
 	if at, here := n.find(id); here {
-		return n.senders[at].rate, true
+		return n.senders[at].gets, true
 	}
 	return 0, false
 }
+
+// Takes is by how much longer an iteration of a job takes, beside the others, than by its hints. ok is false for one
+// that tells no bursts, or that sends nothing or whose adapters are not known.
+func (n *Network) Takes(id job.ID) (times float64, ok bool) {
+	n.solve()
+	if at, here := n.find(id); here && n.senders[at].iteration > 0 {
+		return n.senders[at].takes / n.senders[at].iteration, true
+	}
+	return 0, false
+}
+
+// Crossing is a link that a job uses: how many flows cross it each way, where a flow is what a node sends.
+type Crossing struct {
+	Link  int32
+	Flows float64
+}
+
+// Crossings are the links that a job would use with an allocation; none where it is on one node, or the adapters of
+// a node are not known.
+func (n *Network) Crossings(j *job.Job, c *cluster.Cluster, a *cluster.Alloc) (out []Crossing) {
+	if a.Nodes() < 2 {
+		return nil
+	}
+	if s := n.route(j, c, a); s != nil {
+		for _, u := range s.uses {
+			out = append(out, Crossing{u.link, u.flows})
+		}
+	}
+	return out
+}
+
+// Capacity is the GB/s of a link that Crossings has named, one way.
+func (n *Network) Capacity(link int32) float64 { return n.links[link].gbps }
 
 // latency is the time that the messages of an iteration of a job need beside their bytes, over that of
 // the iteration; 0 where it is not told.
@@ -197,7 +241,7 @@ func linkAt[K comparable](n *Network, of map[K]int32, key K, gbps float64) int32
 
 // route finds the links that a job uses; nil where the adapters of a node are not known.
 func (n *Network) route(j *job.Job, c *cluster.Cluster, a *cluster.Alloc) *sender {
-	s := &sender{id: j.ID, rate: math.NaN(), nodes: a.Nodes()}
+	s := &sender{id: j.ID, gets: math.NaN(), nodes: a.Nodes(), timing: timingOf(j, a.Beat)}
 	e := ExchangeOf(j)
 	if n.inside == nil {
 		n.inside = map[cluster.DomainID]*inside{}
@@ -291,6 +335,7 @@ func (n *Network) solve() {
 		return
 	}
 	n.stale = false
+	defer n.follow()
 	shared := n.gather()
 	n.heap = n.heap[:0]
 	for _, l := range shared {
@@ -347,8 +392,13 @@ func (n *Network) gather() (shared []int32) {
 	}
 	for _, s := range n.senders {
 		s.cap, s.done = math.Inf(1), false
+		if s.iteration > 0 {
+			s.cap = s.bursts.Peak()
+		}
+		s.most = s.cap
 		for _, u := range s.uses {
 			w := &n.links[u.link]
+			s.most = min(s.most, w.gbps/u.flows)
 			if w.users == 1 {
 				s.cap = min(s.cap, w.gbps/u.flows)
 				continue
@@ -365,11 +415,7 @@ func (n *Network) gather() (shared []int32) {
 
 // freeze ends the growth of the flows of a job.
 func (n *Network) freeze(s *sender, rate float64) {
-	s.done = true
-	if !(math.Abs(rate-s.rate) <= 1e-9*rate) { // a rate that is as it was but for rounding is kept
-		s.rate = rate
-		n.changed = append(n.changed, s.id)
-	}
+	s.done, s.rate = true, rate
 	for _, u := range s.uses {
 		w := &n.links[u.link]
 		w.left = max(0, w.left-u.flows*rate)

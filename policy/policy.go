@@ -14,6 +14,7 @@ import (
 	"github.com/norn-scheduler/norn/policy/astraea"
 	"github.com/norn-scheduler/norn/policy/bsbf"
 	"github.com/norn-scheduler/norn/policy/bytegnn"
+	"github.com/norn-scheduler/norn/policy/cassini"
 	"github.com/norn-scheduler/norn/policy/chronus"
 	"github.com/norn-scheduler/norn/policy/drf"
 	"github.com/norn-scheduler/norn/policy/easyscale"
@@ -164,6 +165,7 @@ func Table() []Entry {
 		{"pal", "gangs on GPUs of one type of which some are slower: by how slow their slowest GPU is and what it costs to be on several nodes, in rounds", "PAL, SC 2024", func() Config { return pal.NewConfig() }, 0, nil},
 		{"mapa", "the GPUs of a node that are linked best for the way in which a job's tasks talk to each other, or that leave the best links to others; first in, first out", "Ranganath et al., SC 2021", func() Config { return mapa.NewConfig() }, 0, nil},
 		{"topology-aware", "GPUs of a node that are near to each other, where few disturb each other; a job may wait for better ones", "Amaral et al., SC 2017", func() Config { return topoaware.NewConfig() }, 0, nil},
+		{"cassini", "places and starts of iterations so that jobs which share a link of the network send in turns; who runs on how many GPUs another policy says", "Rajasekaran et al., NSDI 2024", func() Config { return cassini.NewConfig() }, Preempts | Resizes, nil},
 		{"fgd", "each task where it fragments the idle GPUs least; parts of GPUs; also best fit, dot product, packing, clustering", "Weng et al., ATC 2023", func() Config { return fgd.NewConfig() }, 0, nil},
 	}
 }

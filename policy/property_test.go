@@ -21,6 +21,7 @@ func TestProperties(t *testing.T) {
 		"astraea":      {{"term": "15s"}},
 		"allox":        {{"alpha": "1", "limit": "2"}, {"alpha": "0.4", "grow": "false", "limit": "0", "place": "pack"}},
 		"gandiva":      {{"quantum": "10s", "interval": "10s", "measure": "10s"}, {"quantum": "5s", "pack": "false", "spread": "false", "defrag": "0.5", "weights": "true", "patience": "10s", "interval": "10s"}},
+		"cassini":      {{"host": "fifo"}, {"host": "pollux", "score": "least"}, {"host": "tiresias", "candidates": "3", "precision": "10"}, {"host": "srsf", "step": "5ms"}},
 		"chronus":      {{"lease": "20s"}, {"lease": "10s", "objective": "maximise", "refused": "drop", "steps": "50"}},
 		"easyscale":    {{"mix": "false", "interval": "10s"}, {"waste": "1", "interval": "20s"}},
 		"elasticflow":  {{"refused": "run", "largest": "4", "replans": "1"}},
@@ -87,6 +88,7 @@ func TestProperties(t *testing.T) {
 		"where":    {Where: true},
 		"apart":    {Where: true, Types: true, Parts: true, Costs: true, Failures: true, Operated: true},
 		"linked":   {Linked: true, Parts: true, Costs: true, Failures: true, Operated: true},
+		"bursts":   {Bursts: true, Types: true, Costs: true, Failures: true, Operated: true},
 		"both":     {Types: true, Failures: true, Operated: true},
 		"asleep":   {Types: true, Sleeps: true, Costs: true, Failures: true, Operated: true},
 		"moves":    {Costs: true, Failures: true, Operated: true},
@@ -111,7 +113,7 @@ func TestProperties(t *testing.T) {
 			}
 			moving := func() (sched.Policy, error) { return moves(build()) }
 			for name, shape := range shapes {
-				if shape.Slots && starving[e.Name] || i > 0 && mechanics[name] || name == "sliced" && !e.Acts.Has(policy.Resizes) || shape.Linked && e.Name != "mapa" && e.Name != "topology-aware" {
+				if shape.Slots && starving[e.Name] || i > 0 && mechanics[name] || name == "sliced" && !e.Acts.Has(policy.Resizes) || shape.Linked && e.Name != "mapa" && e.Name != "topology-aware" || shape.Bursts && e.Name != "cassini" && e.Name != "fifo" {
 					continue
 				}
 				if name == "moves" && (e.Acts.Has(policy.Shares) || set["packed"] == "true" || i > 0 && set["place"] == "") {

@@ -369,7 +369,9 @@ func (p *Plan) Resize(id job.ID, tasks int, where place.Strategy) bool {
 		if tasks != was.Tasks(0) {
 			op.Why = job.Reason{Code: job.Resized, Need: int32(tasks), Job: job.None}
 		}
-		if _, ok := p.find(id, tasks, where); !ok || p.req.Out.Tasks(0) != tasks || p.req.Out.Equal(was) {
+		_, ok := p.find(id, tasks, where)
+		p.req.Out.Beat = was.Beat
+		if !ok || p.req.Out.Tasks(0) != tasks || p.req.Out.Equal(was) {
 			return false // a job that is frozen goes on with as many tasks as it had
 		}
 		changed = p.take(p.op(id), &p.req.Out)
@@ -380,8 +382,8 @@ func (p *Plan) Resize(id job.ID, tasks int, where place.Strategy) bool {
 
 // Adjust changes how much a running job holds of the devices and nodes that it
 // is on. The job stays there and goes on without a pause. The function may
-// alter Milli, Memory, Throttle and Batch of the shares, and CPU and Memory of
-// the pieces. The job keeps what it has, and the result is false, when the new
+// alter Milli, Memory, Throttle and Batch of the shares, CPU and Memory of
+// the pieces, and Beat. The job keeps what it has, and the result is false, when the new
 // amounts do not fit. The same holds for a job that is leaving, has not begun,
 // or is only measured. Leaving a device makes the plan invalid.
 func (p *Plan) Adjust(id job.ID, change func(a *cluster.Alloc)) bool {
@@ -821,12 +823,15 @@ func (p *Plan) take(op *Op, a *cluster.Alloc) bool {
 			return p.fail(op.Job, "start it", fmt.Sprintf("has %d tasks of role %q, not %d", d.Roles[role].Tasks, d.Roles[role].Name, n))
 		}
 	}
-	if op.Was != nil && p.state.Record(op.Job).Phase == job.Assigned && !a.Equal(op.Was) {
-		return p.fail(op.Job, "move it", "waits for others to leave its devices")
-	}
 	own := p.newAlloc()
 	own.CopyFrom(a)
 	own.Slots = p.state.Class(p.state.Record(op.Job).Class).Slots
+	if op.Was != nil && op.Was.SamePlaces(own) { // it keeps step
+		own.Beat = op.Was.Beat
+	}
+	if op.Was != nil && p.state.Record(op.Job).Phase == job.Assigned && !own.Equal(op.Was) {
+		return p.fail(op.Job, "move it", "waits for others to leave its devices")
+	}
 	err := p.state.Cluster.Allocate(own)
 	if err != nil && op.Was != nil && own.Equal(op.Was) && works(p.state.Cluster, own) {
 		err = p.state.Cluster.Reallocate(own) // it was there beside others who use more than is left

@@ -669,6 +669,9 @@ func (w *Sim) Reshape(id job.ID, a *cluster.Alloc, moved bool) (pause time.Durat
 	r := w.state.Record(id)
 	now := w.state.Now
 	if w.state.Alloc(id).SamePlaces(a) { // it stays, with another part of its devices
+		if w.state.Alloc(id).Beat != a.Beat {
+			w.cfg.Linked.Enter(r.Job, w.state.Cluster, a)
+		}
 		w.adjusts(a)
 		pause, speed = max(0, r.Ready-now), w.speed(id, a)
 		w.schedule(id, now+pause, r.ProgressAt(now), speed)

@@ -155,6 +155,9 @@ func (s *jsonSource) inRange(j *job.Job) error {
 		return err
 	}
 	h := j.Hints
+	if err := h.Bursts.Check(h.Iteration); err != nil {
+		return s.in.Bad(s.rec.line, "bursts", []byte(h.Bursts.String()), "bursts within an iteration: job "+j.Key+" has "+err.Error())
+	}
 	if h.Shape != nil && j.Batch == 0 {
 		return s.in.Bad(s.rec.line, "batch", []byte("0"), "a batch above 0, since job "+j.Key+" tells the shape of its model")
 	}
@@ -515,6 +518,11 @@ func (s *JobText) moreHints(h *job.Hints, key []byte) error {
 		return s.string(&h.Pattern)
 	case "sensitive":
 		return s.bool(&h.Sensitive)
+	case "bursts":
+		return parsed(s, &h.Bursts, func(text string) (job.Bursts, bool) {
+			b, err := job.ParseBursts(text)
+			return b, err == nil
+		}, "bursts of an iteration, such as 50ms-100ms@5+120ms-130ms@2.5")
 	case "least_utility":
 		at := s.text.At()
 		if err := s.float(&h.LeastUtility); err != nil || h.LeastUtility >= 0 && h.LeastUtility <= 1 {

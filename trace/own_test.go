@@ -420,7 +420,7 @@ func TestLoss(t *testing.T) {
 		got = append(got, fmt.Sprintf("%s: %d", l.What, l.Jobs))
 	}
 	want := []string{
-		"roles beside the first: 1", "names of roles: 1", "times of an iteration and of its stages: 1", "speed and use of GPUs: 1",
+		"roles beside the first: 1", "names of roles: 1", "times of an iteration, of its stages and bursts: 1", "speed and use of GPUs: 1",
 		"worth of deadlines: 1", "adaptation, plans and patterns: 1", "running on CPUs instead: 1",
 	}
 	if !slices.Equal(got, want) {

@@ -317,7 +317,9 @@ func newLosses() *losses {
 			return r[1].Tasks+r[2].Tasks+r[3].Tasks > 0
 		}},
 		{what: "names of roles", lost: func(e *Entry) bool { return e.Job.Demand.Roles[0].Name != "" }},
-		hint("times of an iteration and of its stages", func(h *job.Hints) bool { return h.Iteration > 0 || h.Stages != [3]time.Duration{} }),
+		hint("times of an iteration, of its stages and bursts", func(h *job.Hints) bool {
+			return h.Iteration > 0 || h.Stages != [3]time.Duration{} || h.Bursts[0].To > 0
+		}),
 		hint("speed and use of GPUs", func(h *job.Hints) bool {
 			return h.Speed != 0 || h.GPUUse != 0 || h.MemoryUse != 0 || h.HostUse != 0 || h.CPUUse != 0 || h.GPUMemory != 0 || h.Mixed
 		}),

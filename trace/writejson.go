@@ -217,6 +217,7 @@ func hints(f *jsontext.Writer, h *job.Hints) {
 	f.Text("plan", h.Plan)
 	f.Text("pattern", h.Pattern)
 	f.Bool("sensitive", h.Sensitive)
+	f.Text("bursts", h.Bursts.String())
 	f.Float("least_utility", h.LeastUtility)
 	f.Text("rungs", h.Rungs.String())
 	f.Milli("cpu_per_gpu", h.CPUPerGPU)

@@ -455,6 +455,9 @@ func Where(s *state.State, a *cluster.Alloc) string {
 		parts = append(parts, node+"["+devices(shares[:p.Shares], first)+"]")
 		shares = shares[p.Shares:]
 	}
+	if a.Beat.Period > 0 {
+		parts = append(parts, fmt.Sprintf("an iteration every %v, shifted by %v", a.Beat.Period, a.Beat.Shift))
+	}
 	return strings.Join(parts, ", ")
 }
 

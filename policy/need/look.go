@@ -51,7 +51,7 @@ func (l *look) measured() {
 // Possible is the facts of a machine that runs on: those that there are, and all that jobs
 // may yet tell that come. A fact that is missing is one that the machine cannot give.
 func Possible(s *state.State, b Beliefs) Set {
-	facts := Look(s, b) | Of(Predictions, History, Elastic, Losses, Batches, Stages, Use, Memory, Pairs, Services, Models, Backbones, Tenants, Users, Classes, Deadlines, Tiers, Priorities, Bandwidth, Parts)
+	facts := Look(s, b) | Of(Predictions, History, Elastic, Losses, Batches, Stages, Use, Memory, Pairs, Services, Models, Backbones, Tenants, Users, Classes, Deadlines, Tiers, Priorities, Bandwidth, Parts, Bursts)
 	if facts.Has(Kinds) {
 		facts |= Of(Types)
 	}
@@ -107,6 +107,7 @@ func (l *look) cluster() {
 		}
 	}
 	l.add(Kinds, types > 1)
+	l.add(Adapters, cluster.Networked(l.s.Cluster))
 	for id := range cluster.NodeID(l.s.Cluster.Nodes()) {
 		if links := l.s.Cluster.Node(id).Links; links != nil && links.Devices() > 1 {
 			l.found |= Of(Links)
@@ -154,6 +155,7 @@ func (l *look) hints(h *job.Hints) {
 	l.add(Stages, h.Stages[0] > 0 || h.Stages[1] > 0 || h.Stages[2] > 0)
 	l.add(Use, h.GPUUse > 0)
 	l.add(Classes, h.QoS != "")
+	l.add(Bursts, h.Bursts.Len() > 0)
 	l.add(Processors, l.hosts && h.CPUTime > 0)
 }
 

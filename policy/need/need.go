@@ -50,6 +50,8 @@ const (
 	Bandwidth                // jobs that mind the bandwidth between their GPUs
 	Parts                    // tasks that ask for a part of a GPU, or for several on a node
 	Sockets                  // run times of jobs beside others on a CPU socket
+	Bursts                   // jobs that tell when in an iteration they send
+	Adapters                 // network adapters of nodes, of which the speed is known
 	things
 )
 
@@ -92,6 +94,8 @@ var table = [things]about{
 	Links:       {"links between the GPUs of a node", "no links inside nodes are known", "links in the cluster file, --cluster 4x8:V100/dgx1 (docs/clusters.md)"},
 	Bandwidth:   {"jobs that mind their bandwidth", "no job tells that it minds its bandwidth", "hint sensitive of the trace, column model"},
 	Sockets:     {"run times of jobs beside others on a socket", "nothing was measured of jobs on the sockets of a node", "--sockets (docs/formats.md)"},
+	Bursts:      {"bursts of iterations", "no job tells when in an iteration it sends", "--assume bursts, or bursts in the trace"},
+	Adapters:    {"network adapters of nodes", "the network adapters of nodes are not known", "nics in the cluster file, or --cluster cassini"},
 	Parts:       {"tasks that ask for parts of GPUs, or several", "no task asks for a part of a GPU or for several GPUs", "columns gpus and tasks of the trace"},
 }
 
@@ -108,7 +112,7 @@ func All() []Thing {
 }
 
 // Set is some things.
-type Set uint32
+type Set uint64
 
 // Of is the set of some things.
 func Of(some ...Thing) Set {

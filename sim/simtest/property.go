@@ -52,6 +52,7 @@ type Shape struct {
 	Lent     bool // nodes of others, who lend them and take them back, and lend all in the end
 	Resizes  bool // jobs that resize in place and outlive the loss of a node (with Lent): the policy resizes jobs
 	Linked   bool // nodes of which the links between GPUs are known, and jobs that slow each other down on their sockets
+	Bursts   bool // nodes in racks whose network adapters and uplinks are slow, and jobs whose iterations send in bursts
 	Sleeps   bool // idle nodes that sleep and are woken
 	Operated bool // nodes that are cordoned and taken down, GPUs that break, jobs that are held and cancelled
 }
@@ -98,6 +99,9 @@ func Draw(t *rapid.T, shape Shape) World {
 		}
 		if shape.Linked {
 			j.Spec = drawLeast(t, j.Spec)
+		}
+		if shape.Bursts {
+			j.Spec = drawBursts(t, j.Spec)
 		}
 		w.Jobs = append(w.Jobs, j)
 	}
@@ -300,6 +304,10 @@ func (w *World) Fresh(t *rapid.T, shape Shape, nodes []int) {
 		}
 		if shape.Linked {
 			spec.Links = links(i, g)
+		}
+		if shape.Bursts {
+			spec.Domain = slowRack(t, c, i/2)
+			spec.NICs = cluster.NICs{Count: 1, GBps: 6}
 		}
 		if shape.Parts {
 			spec.CPU, spec.Memory = 8000, 16*unit.GiB
