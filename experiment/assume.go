@@ -27,6 +27,7 @@ type Assumption string
 // jobs disturb each other.
 const (
 	AssumeBatches    Assumption = "batches"    // they train one of six models and add up gradients where their batch does not fit
+	AssumeBursts     Assumption = "bursts"     // their iterations send in bursts, as those of one of thirteen models
 	AssumeCPU        Assumption = "cpu"        // they train one of ten models that need cores and memory beside their GPUs
 	AssumeDatacenter Assumption = "datacenter" // what norn trace generate --like datacenter makes: services by the hour, jobs that tune, jobs that need cores
 	AssumeDLRM       Assumption = "dlrm"       // they train one of twelve recommendation models
@@ -58,6 +59,7 @@ type assumption struct {
 func assumptions() []assumption {
 	return []assumption{
 		{AssumeBatches, "gangs train one of six models, and add up the gradients of smaller batches", accumulating, func(x *Experiment) error { return x.rebatch(gen.AssumeAccumulation(nil, x.Seed)) }},
+		{AssumeBursts, "gangs send in bursts over the network, in iterations of one of thirteen models", bursting, nil},
 		{AssumeCPU, "jobs train one of ten models that need cores and memory beside GPUs", rationed, func(x *Experiment) error { return x.ration() }},
 		{AssumeDatacenter, "jobs train, tune, serve and compute graphs, as norn trace generate --like datacenter has them", using, func(x *Experiment) error { return x.mix() }},
 		{AssumeDLRM, "jobs of one GPU train one of twelve recommendation models", recommending, nil},
@@ -186,6 +188,11 @@ func recommending(src trace.Source, o *Preparation) (trace.Source, func() string
 func using(src trace.Source, o *Preparation) (trace.Source, func() string, error) {
 	a := &gen.AssumedUse{Source: src, Seed: o.Seed}
 	return a, o.told(&a.Jobs, "use of their GPUs", "use as much as training jobs do that were measured, drawn by its number"), nil
+}
+
+func bursting(src trace.Source, o *Preparation) (trace.Source, func() string, error) {
+	a := &gen.AssumedBursts{Source: src, Seed: o.Seed}
+	return a, o.told(&a.Jobs, "send in an iteration", "send when one of thirteen models does, that of its name or one drawn by its number"), nil
 }
 
 func staged(src trace.Source, o *Preparation) (trace.Source, func() string, error) {

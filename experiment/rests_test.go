@@ -200,6 +200,10 @@ func ways() []has {
 		{thing: need.Batches, assume: experiment.AssumeTasks},
 		{thing: need.Batches, assume: experiment.AssumeBatches},
 		{thing: need.Stages, assume: experiment.AssumeStages},
+		{thing: need.Bursts, assume: experiment.AssumeBursts},
+		{thing: need.Adapters, world: func(x *experiment.Experiment) {
+			x.Spec.Nodes[0].NICs = cluster.NICs{Count: 1, GBps: 6.25}
+		}},
 		{thing: need.Use, assume: experiment.AssumeUse},
 		{thing: need.Use, assume: experiment.AssumeDLRM},
 		{thing: need.Memory, assume: experiment.AssumeUse},
