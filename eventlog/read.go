@@ -412,10 +412,8 @@ func (l *Reader) field(ev *Event, key []byte) (err error) {
 		return seconds(t, &ev.Time)
 	case "j":
 		return number(t, &ev.Job)
-	case "period":
-		return seconds(t, &l.alloc.Beat.Period)
-	case "shift":
-		return seconds(t, &l.alloc.Beat.Shift)
+	case "period", "shift":
+		return l.beat(key)
 	case "on":
 		return t.Array(l.piece)
 	case "spec":
@@ -559,6 +557,14 @@ func (l *Reader) reason(r *job.Reason, key []byte) (done bool, err error) {
 		return true, text(t, &r.Text)
 	}
 	return false, nil
+}
+
+// beat reads a part of when a job is told to begin its iterations.
+func (l *Reader) beat(key []byte) error {
+	if string(key) == "period" {
+		return seconds(&l.text, &l.alloc.Beat.Period)
+	}
+	return seconds(&l.text, &l.alloc.Beat.Shift)
 }
 
 // piece reads what a job holds in one node.

@@ -175,7 +175,7 @@ func TestBegins(t *testing.T) {
 // built-in trace, and says of how many jobs it was made.
 func TestAssumptions(t *testing.T) {
 	needs := map[experiment.Assumption]string{
-		experiment.AssumeBatches: "gimbal", experiment.AssumeCPU: "synergy", experiment.AssumeDatacenter: "lucid", experiment.AssumeDLRM: "rmixer", experiment.AssumeGoodput: "afs", experiment.AssumeServices: "muxflow",
+		experiment.AssumeBatches: "gimbal", experiment.AssumeBursts: "cassini", experiment.AssumeCPU: "synergy", experiment.AssumeDatacenter: "lucid", experiment.AssumeDLRM: "rmixer", experiment.AssumeGoodput: "afs", experiment.AssumeServices: "muxflow",
 		experiment.AssumeQuality: "slaq", experiment.AssumeScaling: "elasticflow", experiment.AssumeSlices: "easyscale", experiment.AssumeStages: "muri-s", experiment.AssumeTasks: "iadeep", experiment.AssumeTuning: "ymir", experiment.AssumeUse: "lucid",
 	}
 	if names := experiment.Assumptions(); len(names) != len(needs) {
@@ -183,7 +183,11 @@ func TestAssumptions(t *testing.T) {
 	}
 	jobs := sample(t, 60)
 	mean := func(a experiment.Assumption, policy string) time.Duration {
-		x := experiment.Experiment{Spec: spec(t, "2x8:V100"), Seed: 1, Assume: a}
+		nodes := "2x8:V100"
+		if policy == "cassini" { // which needs to know the network
+			nodes = "cassini"
+		}
+		x := experiment.Experiment{Spec: spec(t, nodes), Seed: 1, Assume: a}
 		p, err := experiment.Prepare(jobs.Source(), x.Preparation())
 		if err != nil {
 			t.Fatal(err)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Burst is a part of an iteration in which each node of a job sends to others: from and to are since the start of
-// the iteration, GBps is what a node sends then, one way, where nothing holds it back.
+// Burst is a part of an iteration in which each node of a job sends to others. From and To are since the start of
+// the iteration. GBps is what a node sends then, one way, where nothing holds it back.
 type Burst struct {
 	From, To time.Duration
 	GBps     float64

@@ -60,8 +60,7 @@ func TestBursts(t *testing.T) {
 	}
 }
 
-// TestBurstsOfAll: an iteration beside others never takes less than alone, nor more than if all sent all the time
-// and had to wait for each other once; whoever shares no slow link takes as long as alone; who entered first makes
+// TestBurstsOfAll: an iteration beside others never takes less than alone, and comes to an end. Who entered first makes
 // no difference, and jobs that leave leave no trace.
 func TestBurstsOfAll(tt *testing.T) {
 	rapid.Check(tt, func(t *rapid.T) {

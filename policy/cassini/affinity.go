@@ -125,7 +125,7 @@ func (g *graph) score(m *member) float64 {
 	switch {
 	case n == 0:
 		return 1
-	case g.cfg.Score == Least:
+	case g.cfg.Score == Worst:
 		return least
 	}
 	return sum / float64(n)

@@ -76,7 +76,7 @@ type Measure uint8
 // The measures.
 const (
 	Mean  Measure = iota // of the links that the job shares
-	Least                // of these
+	Worst                // of these
 )
 
 // Config is the settings of the policy.
@@ -87,11 +87,12 @@ type Config struct {
 	Score      Measure
 	Step       time.Duration // of periods
 	Shift      bool
+	Least      float64 // score of links for which jobs are told a beat
 }
 
 // NewConfig returns the defaults of the paper.
 func NewConfig() *Config {
-	return &Config{Candidates: 10, Precision: 5, Step: time.Millisecond, Shift: true}
+	return &Config{Candidates: 10, Precision: 5, Step: time.Millisecond, Shift: true, Least: 1}
 }
 
 // Params binds the settings.
@@ -101,9 +102,10 @@ func (c *Config) Params() param.Set {
 			"the policy that says who runs on how many GPUs, with its own settings at their defaults"),
 		param.Int("candidates", &c.Candidates, 1, 1000, "places", "that are compared for each job that the host places; 1: that of the host is kept"),
 		param.Float("precision", &c.Precision, 1, 90, "degrees", "between the shifts that are tried, of the circle of a job's own iterations"),
-		param.Choice("score", &c.Score, []param.Option[Measure]{{Name: "mean", Value: Mean}, {Name: "least", Value: Least}}, "of a place: of the links that the job shares there, their mean score, or the least"),
+		param.Choice("score", &c.Score, []param.Option[Measure]{{Name: "mean", Value: Mean}, {Name: "least", Value: Worst}}, "of a place: of the links that the job shares there, their mean score, or the least"),
 		param.Duration("step", &c.Step, "of which periods are multiples: a job waits for less than that after each iteration, so that its bursts meet those of others at the same moments again"),
 		param.Bool("shift", &c.Shift, "jobs are told when to begin their iterations; else they are placed alone"),
+		param.Float("least", &c.Least, -1e6, 1, "score", "that every link of a group of jobs must reach with the best shifts, so that its jobs are told when to begin iterations; -1e6: all are, as in the paper"),
 	}
 }
 
@@ -166,7 +168,7 @@ func (c *policy) Remarks() []string {
 	if c.placed == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("cassini: %s on several nodes placed, %d of them elsewhere than the host would have; mean score of their links %.3f",
+	return []string{fmt.Sprintf("cassini: %s on several nodes placed, %d times one was brought elsewhere than the host would have; mean score of their links %.3f",
 		unit.Count(c.placed, "job"), c.moved, c.worth/float64(c.placed))}
 }
 
@@ -179,6 +181,12 @@ func (c *policy) Decide(v *sched.View, p *sched.Plan) {
 	changed, news := c.follow(v, p)
 	for _, id := range news {
 		c.place(v, p, id)
+	}
+	if len(news) > 1 {
+		c.exchange(v, p, news)
+	}
+	for _, id := range news {
+		c.placed, c.worth = c.placed+1, c.worth+c.graph.score(c.graph.members[id])
 	}
 	if !c.cfg.Shift {
 		return
@@ -265,8 +273,6 @@ func (c *policy) place(v *sched.View, p *sched.Plan, id job.ID) {
 	m := c.graph.members[id]
 	best, score := c.has[id], c.judge(m)
 	own := best
-	c.placed++
-	defer func() { c.worth += max(score, c.graph.score(c.graph.members[id])) }()
 	if score >= 1-alike || c.cfg.Candidates < 2 {
 		return
 	}
@@ -326,7 +332,7 @@ func (c *policy) beat(p *sched.Plan) {
 				has[m.id] = b.Shift
 			}
 		}
-		if len(x.edges) == 0 {
+		if len(x.edges) == 0 || slices.ContainsFunc(x.edges, func(e edge) bool { return e.fit.score < c.cfg.Least-alike }) {
 			continue
 		}
 		shifts := has
@@ -379,6 +385,46 @@ func (c *policy) candidates(v *sched.View, p *sched.Plan, id job.ID) (out []*clu
 		return false
 	})
 	return out
+}
+
+// exchange has jobs that this plan has placed exchange nodes where that is better for their links together. Each is
+// tried with as many nodes of others as candidates are compared; as with these, the moment and its number decide with
+// which.
+func (c *policy) exchange(v *sched.View, p *sched.Plan, news []job.ID) {
+	for _, id := range news {
+		random := rand.New(rand.NewPCG(uint64(v.Job(id).Serial())+1, uint64(v.Now)))
+		for range c.cfg.Candidates - 1 {
+			if c.judge(c.graph.members[id]) >= 1-alike {
+				break
+			}
+			if other := news[random.IntN(len(news))]; other != id {
+				c.swap(v, p, id, other, random)
+			}
+		}
+	}
+}
+
+// swap has two jobs exchange a node if that is better.
+func (c *policy) swap(v *sched.View, p *sched.Plan, x, y job.ID, random *rand.Rand) {
+	a, b := c.has[x], c.has[y]
+	if v.PinnedPlace(x) != nil || v.PinnedPlace(y) != nil || !whole(a) || !whole(b) {
+		return
+	}
+	cl := v.Cluster()
+	na, nb := swapped(cl, a, b, random.IntN(len(a.Pieces)), random.IntN(len(b.Pieces)))
+	if na == nil || !within(cl, na, a) || !within(cl, nb, b) || !v.Admits(v.Job(x), na) || !v.Admits(v.Job(y), nb) {
+		return
+	}
+	was := c.judge(c.graph.members[x]) + c.judge(c.graph.members[y])
+	better := c.enter(v, x, na) && c.enter(v, y, nb) && c.judge(c.graph.members[x])+c.judge(c.graph.members[y]) > was+alike
+	if better && p.Try(func() bool {
+		return p.Stop(x, c.reason(p, x)) && p.Stop(y, c.reason(p, y)) && p.StartOn(x, na) && p.StartOn(y, nb)
+	}) {
+		c.moved += 2
+		return
+	}
+	c.enter(v, x, a)
+	c.enter(v, y, b)
 }
 
 // whole tells whether an allocation is of whole GPUs, with no counted resource.

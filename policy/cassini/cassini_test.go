@@ -54,16 +54,6 @@ func under(set map[string]string) func() (sched.Policy, error) {
 	}
 }
 
-// beats are the lines of a log that tell a job when to begin its iterations.
-func beats(r *simtest.Run) (out []string) {
-	for _, line := range r.Log {
-		if strings.Contains(line, "every") {
-			out = append(out, line)
-		}
-	}
-	return out
-}
-
 // TestTurns: acceptance G. Two jobs cross the same uplinks for half of their iterations each. Told when to begin
 // these, they take as long as alone. Else they do as their numbers have it: here 1.19 times as long.
 func TestTurns(t *testing.T) {

@@ -14,7 +14,6 @@ type sites struct {
 	own    *cluster.Alloc
 	pieces []piece
 	groups [][]int // the pieces in each innermost place of the topology
-	spans  map[string]int
 }
 
 // piece is a part of the job in a node, and where else it may be.
@@ -35,7 +34,7 @@ type kind struct {
 
 // newSites finds them, once the job has left its devices.
 func newSites(c *cluster.Cluster, scope cluster.PoolID, own *cluster.Alloc) *sites {
-	s := &sites{c: c, own: own, spans: spansOf(c, own)}
+	s := &sites{c: c, own: own}
 	known := map[kind]map[cluster.DomainID][]cluster.NodeID{}
 	at := map[cluster.DomainID]int{}
 	share := 0
@@ -129,10 +128,8 @@ func (s *sites) draw(random *rand.Rand) *cluster.Alloc {
 		}
 	}
 	a := s.on(chosen)
-	for level, n := range spansOf(s.c, a) {
-		if n > s.spans[level] {
-			return nil
-		}
+	if !within(s.c, a, s.own) {
+		return nil
 	}
 	return a
 }
@@ -152,4 +149,44 @@ func (s *sites) on(nodes []cluster.NodeID) *cluster.Alloc {
 		}
 	}
 	return a
+}
+
+// swapped is two allocations of which piece i of the first and piece k of the second exchange their nodes; nil where
+// these pieces are not alike, or a node would have two pieces of one job.
+func swapped(c *cluster.Cluster, a, b *cluster.Alloc, i, k int) (x, y *cluster.Alloc) {
+	p, q := a.Pieces[i], b.Pieces[k]
+	from, to := sharesOf(a, i), sharesOf(b, k)
+	if p.Node == q.Node || p.Shares != q.Shares || p.Tasks != q.Tasks || p.CPU != q.CPU || p.Memory != q.Memory || from[0].Memory != to[0].Memory ||
+		c.TypeOf(from[0].Device) != c.TypeOf(to[0].Device) ||
+		slices.ContainsFunc(a.Pieces, func(o cluster.Piece) bool { return o.Node == q.Node }) || slices.ContainsFunc(b.Pieces, func(o cluster.Piece) bool { return o.Node == p.Node }) {
+		return nil, nil
+	}
+	x, y = &cluster.Alloc{}, &cluster.Alloc{}
+	x.CopyFrom(a)
+	y.CopyFrom(b)
+	x.Pieces[i].Node, y.Pieces[k].Node = q.Node, p.Node
+	copy(sharesOf(x, i), to)
+	copy(sharesOf(y, k), from)
+	x.Beat, y.Beat = cluster.Beat{}, cluster.Beat{}
+	return x, y
+}
+
+// sharesOf is those of a piece.
+func sharesOf(a *cluster.Alloc, i int) []cluster.Share {
+	at := 0
+	for _, p := range a.Pieces[:i] {
+		at += int(p.Shares)
+	}
+	return a.Shares[at : at+int(a.Pieces[i].Shares)]
+}
+
+// within tells whether an allocation is spread over no more places of any level than another one.
+func within(c *cluster.Cluster, a, own *cluster.Alloc) bool {
+	most := spansOf(c, own)
+	for level, n := range spansOf(c, a) {
+		if n > most[level] {
+			return false
+		}
+	}
+	return true
 }

@@ -1,6 +1,7 @@
 package gen
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -12,8 +13,7 @@ import (
 )
 
 // bursty is how an iteration of a model computes and sends on a GPU of each node: all-reduce of gradients in single
-// precision around a ring, which begins when two thirds of the computation are done and overlaps with the rest.
-// Models with bursts of their own say them.
+// precision around a ring, when all are computed. Models with bursts of their own say them.
 //
 // Source: the thirteen models of CASSINI (NSDI 2024), of which neither the batches nor the measured profiles are
 // published. Numbers of parameters are those of the models; the computation is an estimate, of an A100 that reaches
@@ -27,36 +27,35 @@ type bursty struct {
 }
 
 var burstyModels = []bursty{
-	{"vgg11", 132.9, 100, "", ""},
-	{"vgg16", 138.4, 150, "", ""},
-	{"vgg19", 143.7, 190, "", ""},
-	{"resnet50", 25.6, 90, "", ""},
-	{"wide_resnet101", 126.9, 150, "", ""},
-	{"bert", 110, 90, "", ""},
-	{"roberta", 125, 150, "", ""},
-	{"camembert", 111, 90, "", ""},
-	{"xlm", 570, 230, "", ""},
-	{"gpt", 117, 100, "", ""},
+	{"vgg11", 132.9, 120, "", ""},
+	{"vgg16", 138.4, 140, "", ""},
+	{"vgg19", 143.7, 170, "", ""},
+	{"resnet50", 25.6, 120, "", ""},
+	{"wide_resnet101", 126.9, 180, "", ""},
+	{"bert", 110, 140, "", ""},
+	{"roberta", 125, 180, "", ""},
+	{"camembert", 111, 140, "", ""},
+	{"xlm", 570, 500, "", ""},
+	{"gpt", 117, 140, "", ""},
 	{"gpt2", 124, 200, "", ""},
 	{"gpt3", 6700, 400, "60ms-80ms@2+140ms-160ms@2+220ms-240ms@2+300ms-390ms@5.6", ""}, // stages, then all-reduce between replicas
-	{"dlrm", 540, 150, "20ms-60ms@5.6+90ms-150ms@5.6", "clique"},                       // all to all, of embeddings and of their gradients
+	{"dlrm", 540, 150, "20ms-50ms@5.6+110ms-150ms@5.6", "clique"},                      // all to all, of embeddings and of their gradients
 }
 
 // burstSpeed is the GB/s that a node sends in a burst of all-reduce: 90 % of an adapter of 50 Gbit/s.
 const burstSpeed = 5.6
 
-// bursts are those of an iteration on so many GPUs, and the iteration, a multiple of 10 ms.
-func (m *bursty) of(gpus int) (b job.Bursts, iteration time.Duration) {
-	const step = 10 * time.Millisecond
+// of is the bursts of an iteration on so many GPUs, and the iteration, a multiple of a step: the batch is as large
+// as makes up for the rest.
+func (m *bursty) of(gpus int, step time.Duration) (b job.Bursts, iteration time.Duration) {
 	if m.bursts != "" {
 		b, _ = job.ParseBursts(m.bursts) // TestBurstsOfModels
-		return b, time.Duration(m.compute) * time.Millisecond
+		return b, (time.Duration(m.compute)*time.Millisecond + step - 1) / step * step
 	}
-	ms := func(x float64) time.Duration { return time.Duration(math.Round(x)) * time.Millisecond }
-	from := ms(m.compute * 2 / 3)
-	to := from + ms(m.params*4/burstSpeed*2*float64(gpus-1)/float64(gpus))
-	b[0] = job.Burst{From: from, To: to, GBps: burstSpeed}
-	return b, (max(to, ms(m.compute)) + step - 1) / step * step
+	sends := time.Duration(math.Round(m.params*4/burstSpeed*2*float64(gpus-1)/float64(gpus))) * time.Millisecond
+	iteration = (time.Duration(m.compute)*time.Millisecond + sends + step - 1) / step * step
+	b[0] = job.Burst{From: iteration - sends, To: iteration, GBps: burstSpeed}
+	return b, iteration
 }
 
 // AssumedBursts is a trace in which jobs of several whole GPUs that do not tell when they send are given the
@@ -65,7 +64,8 @@ func (m *bursty) of(gpus int) (b job.Bursts, iteration time.Duration) {
 type AssumedBursts struct {
 	Source trace.Source
 	Seed   uint64
-	Jobs   int // given something so far
+	Step   time.Duration // of which iterations are multiples; 0: 10 ms
+	Jobs   int           // given something so far
 }
 
 // Next implements trace.Source.
@@ -92,7 +92,7 @@ func (a *AssumedBursts) Next(e *trace.Entry) error {
 	if e.Job.Model == "" {
 		e.Job.Model = m.model
 	}
-	if h.Bursts, h.Iteration = m.of(d.GPUs()); h.Pattern == "" {
+	if h.Bursts, h.Iteration = m.of(d.GPUs(), cmp.Or(a.Step, 10*time.Millisecond)); h.Pattern == "" {
 		h.Pattern = m.pattern
 	}
 	e.Job.Hints = &h

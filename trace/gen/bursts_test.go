@@ -25,14 +25,15 @@ func (s *few) Next(e *trace.Entry) error {
 func TestBurstsOfModels(t *testing.T) {
 	for _, m := range burstyModels {
 		for _, gpus := range []int{2, 3, 4, 8, 24, 512} {
-			b, iteration := m.of(gpus)
-			if b.Len() == 0 || b.Check(iteration) != nil || iteration%(10*time.Millisecond) != 0 {
-				t.Errorf("%s on %d GPUs: %s in %v: %v", m.model, gpus, b.String(), iteration, b.Check(iteration))
+			for _, step := range []time.Duration{10 * time.Millisecond, 120 * time.Millisecond} {
+				if b, iteration := m.of(gpus, step); b.Len() == 0 || b.Check(iteration) != nil || iteration%step != 0 {
+					t.Errorf("%s on %d GPUs: %s in %v: %v", m.model, gpus, b.String(), iteration, b.Check(iteration))
+				}
 			}
 		}
 	}
 	// VGG16 on four: 553.6 MB x 3/2 at 5.6 GB/s
-	if b, iteration := burstyModel("VGG-16").of(4); b.String() != "100ms-248ms@5.6" || iteration != 250*time.Millisecond {
+	if b, iteration := burstyModel("VGG-16").of(4, 10*time.Millisecond); b.String() != "142ms-290ms@5.6" || iteration != 290*time.Millisecond {
 		t.Errorf("%s in %v", b.String(), iteration)
 	}
 }
@@ -56,7 +57,7 @@ func TestAssumedBursts(t *testing.T) {
 		}
 		got = append(got, e)
 	}
-	if a.Jobs != 3 || got[0].Job.Hints != nil || got[1].Job.Hints.Bursts.String() != "100ms-248ms@5.6" || got[2].Job.Model != "mine" ||
+	if a.Jobs != 3 || got[0].Job.Hints != nil || got[1].Job.Hints.Bursts.String() != "142ms-290ms@5.6" || got[2].Job.Model != "mine" ||
 		got[3].Job.Hints.Bursts.Len() != 0 || got[4].Job.Model == "" || got[4].Job.Hints.QoS != "x" || got[4].Job.Hints.Bursts.Len() == 0 {
 		t.Errorf("%d jobs: %+v", a.Jobs, got)
 	}
