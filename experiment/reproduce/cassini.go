@@ -21,7 +21,7 @@ const (
 	cassiniPollux = "cassini(host=pollux)"
 	cassiniShift  = "cassini(candidates=1)"
 	cassiniPlace  = "cassini(shift=false)"
-	cassiniAll    = "cassini(least=-1e6)"
+	cassiniAll    = "cassini(fit=-1e6)"
 )
 
 // cassiniLoad is the part of the GPUs that jobs keep busy, on average.

@@ -87,12 +87,12 @@ type Config struct {
 	Score      Measure
 	Step       time.Duration // of periods
 	Shift      bool
-	Least      float64 // score of links for which jobs are told a beat
+	Fit        float64 // score of links for which jobs are told a beat
 }
 
 // NewConfig returns the defaults of the paper.
 func NewConfig() *Config {
-	return &Config{Candidates: 10, Precision: 5, Step: time.Millisecond, Shift: true, Least: 1}
+	return &Config{Candidates: 10, Precision: 5, Step: time.Millisecond, Shift: true, Fit: 1}
 }
 
 // Params binds the settings.
@@ -105,7 +105,7 @@ func (c *Config) Params() param.Set {
 		param.Choice("score", &c.Score, []param.Option[Measure]{{Name: "mean", Value: Mean}, {Name: "least", Value: Worst}}, "of a place: of the links that the job shares there, their mean score, or the least"),
 		param.Duration("step", &c.Step, "of which periods are multiples: a job waits for less than that after each iteration, so that its bursts meet those of others at the same moments again"),
 		param.Bool("shift", &c.Shift, "jobs are told when to begin their iterations; else they are placed alone"),
-		param.Float("least", &c.Least, -1e6, 1, "score", "that every link of a group of jobs must reach with the best shifts, so that its jobs are told when to begin iterations; -1e6: all are, as in the paper"),
+		param.Float("fit", &c.Fit, -1e6, 1, "score", "that every link of a group of jobs must reach with the best shifts, so that its jobs are told when to begin iterations; -1e6: all are, as in the paper"),
 	}
 }
 
@@ -332,7 +332,7 @@ func (c *policy) beat(p *sched.Plan) {
 				has[m.id] = b.Shift
 			}
 		}
-		if len(x.edges) == 0 || slices.ContainsFunc(x.edges, func(e edge) bool { return e.fit.score < c.cfg.Least-alike }) {
+		if len(x.edges) == 0 || slices.ContainsFunc(x.edges, func(e edge) bool { return e.fit.score < c.cfg.Fit-alike }) {
 			continue
 		}
 		shifts := has
