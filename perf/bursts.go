@@ -11,7 +11,7 @@ import (
 // Most senders that are followed iteration by iteration, and how many iterations of each.
 const (
 	mostTogether                          = 64
-	leastIterations, mostIterations, each = 20, 100, 1200
+	leastIterations, mostIterations, each = 10, 100, 600
 )
 
 // drift is the part of a period by which a job may begin an iteration later than it was told before it waits for
