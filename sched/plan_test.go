@@ -573,3 +573,24 @@ func TestAdjust(t *testing.T) {
 	}
 	p.Discard()
 }
+
+// TestKeepsBeat: a job that comes back to its devices keeps its beat, and is left alone; on others it has none.
+func TestKeepsBeat(t *testing.T) {
+	b := newTable(t, 2, 2)
+	id := b.submit(job.GPUs(2), -1)
+	b.run(id, place.Pack)
+	beat := cluster.Beat{Period: time.Second, Shift: time.Millisecond}
+	b.s.Alloc(id).Beat = beat
+	p := b.open()
+	if p.Move(id, place.Pack) {
+		t.Errorf("it is moved to where it is: %+v", p.Alloc(id))
+	}
+	if !p.Stop(id, job.Reason{}) || !p.Start(id, place.Pack) || !p.Alloc(id).Equal(b.s.Alloc(id)) || p.Alloc(id).Beat != beat {
+		t.Errorf("back on its devices: %+v", p.Alloc(id))
+	}
+	other := &cluster.Alloc{Pieces: []cluster.Piece{{Node: 1, Tasks: 2, Shares: 2}}, Shares: []cluster.Share{{Device: 2, Milli: 1000}, {Device: 3, Milli: 1000}}}
+	if !p.Stop(id, job.Reason{}) || !p.StartOn(id, other) || p.Alloc(id).Beat != (cluster.Beat{}) {
+		t.Errorf("on other devices: %+v", p.Alloc(id))
+	}
+	p.Discard()
+}
