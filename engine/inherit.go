@@ -128,7 +128,7 @@ func (e *Engine) divide(id job.ID, a *cluster.Alloc, less bool) {
 }
 
 // RestoreDemand restores running jobs to their full demand after a policy change. The
-// previous policy may have throttled them, changed their batch, or confined them to part
+// previous policy may have throttled them, changed their batch, told them a beat, or confined them to part
 // of a device. The new policy may not know how to undo that. RestoreDemand skips jobs that
 // the new policy has already decided about, and devices that other jobs share. Call it
 // after Resume.
@@ -144,6 +144,7 @@ func (e *Engine) restoreDemand(v *sched.View, p *sched.Plan) {
 			for i := range a.Shares {
 				a.Shares[i].Throttle, a.Shares[i].Batch = 0, 0
 			}
+			a.Beat = cluster.Beat{}
 		}
 		if !p.Adjust(j.ID, func(a *cluster.Alloc) { free(a); e.fill(j.ID, a) }) {
 			p.Adjust(j.ID, free)
