@@ -168,7 +168,7 @@ func (c *policy) Remarks() []string {
 	if c.placed == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("cassini: %s on several nodes placed, %d times one was brought elsewhere than the host would have; mean score of their links %.3f",
+	return []string{fmt.Sprintf("%s on several nodes placed; places other than the host's: %d; mean score of their links %.3f",
 		unit.Count(c.placed, "job"), c.moved, c.worth/float64(c.placed))}
 }
 
