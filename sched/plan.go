@@ -370,7 +370,7 @@ func (p *Plan) Resize(id job.ID, tasks int, where place.Strategy) bool {
 			op.Why = job.Reason{Code: job.Resized, Need: int32(tasks), Job: job.None}
 		}
 		_, ok := p.find(id, tasks, where)
-		p.req.Out.Beat = was.Beat
+		keepBeat(&p.req.Out, was)
 		if !ok || p.req.Out.Tasks(0) != tasks || p.req.Out.Equal(was) {
 			return false // a job that is frozen goes on with as many tasks as it had
 		}
@@ -826,9 +826,7 @@ func (p *Plan) take(op *Op, a *cluster.Alloc) bool {
 	own := p.newAlloc()
 	own.CopyFrom(a)
 	own.Slots = p.state.Class(p.state.Record(op.Job).Class).Slots
-	if op.Was != nil && op.Was.SamePlaces(own) { // it keeps step
-		own.Beat = op.Was.Beat
-	}
+	keepBeat(own, op.Was)
 	if op.Was != nil && p.state.Record(op.Job).Phase == job.Assigned && !own.Equal(op.Was) {
 		return p.fail(op.Job, "move it", "waits for others to leave its devices")
 	}
@@ -859,6 +857,13 @@ func (p *Plan) take(op *Op, a *cluster.Alloc) bool {
 	op.Now, op.turn = own, p.turns
 	p.arrives(op.Job, own)
 	return true
+}
+
+// keepBeat has a job that comes back to its places keep its beat. was is what it had; nil: nothing.
+func keepBeat(a, was *cluster.Alloc) {
+	if was != nil && was.SamePlaces(a) {
+		a.Beat = was.Beat
+	}
 }
 
 // sized tells whether a gang can run with so many tasks of its first role, and

@@ -593,4 +593,9 @@ func TestKeepsBeat(t *testing.T) {
 		t.Errorf("on other devices: %+v", p.Alloc(id))
 	}
 	p.Discard()
+	b.s.Cluster.SetHealth(0, cluster.Cordoned)
+	if p = b.open(); !p.Move(id, place.Pack) || p.Alloc(id).Beat != (cluster.Beat{}) {
+		t.Errorf("moved: %+v", p.Alloc(id))
+	}
+	p.Discard()
 }
