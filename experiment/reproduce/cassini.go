@@ -61,23 +61,11 @@ func stretched(o *experiment.Outcome) []float64 {
 }
 
 func meanStretch() Metric {
-	return Metric{Key: "mean-iteration", Name: "mean time of an iteration over that alone", Of: func(o *experiment.Outcome) float64 {
-		sum, all := 0.0, stretched(o)
-		for _, x := range all {
-			sum += x
-		}
-		return sum / max(1, float64(len(all)))
-	}}
+	return meanOf("mean-iteration", "mean time of an iteration over that alone", stretched)
 }
 
 func tailStretch() Metric {
-	return Metric{Key: "p99-iteration", Name: "99th percentile of the time of an iteration over that alone", Of: func(o *experiment.Outcome) float64 {
-		all := stretched(o)
-		if len(all) == 0 {
-			return 1
-		}
-		return all[int(0.99*float64(len(all)-1))]
-	}}
+	return quantileOf("p99-iteration", "99th percentile of the time of an iteration over that alone", 0.99, stretched)
 }
 
 // cassiniStudies: iterations up to 1.6 times as fast on average, 2.5 times in the tail.

@@ -60,24 +60,12 @@ func slowed(o *experiment.Outcome) []float64 {
 
 // longer is a quantile of the run times of sensitive jobs, over those on the best links.
 func longer(key, name string, at float64) Metric {
-	return Metric{Key: key, Name: name + " of the run time of sensitive jobs over that on the best links", Of: func(o *experiment.Outcome) float64 {
-		all := slowed(o)
-		if len(all) == 0 {
-			return 1
-		}
-		return all[int(at*float64(len(all)-1))]
-	}}
+	return quantileOf(key, name+" of the run time of sensitive jobs over that on the best links", at, slowed)
 }
 
 // meanLonger is their mean.
 func meanLonger() Metric {
-	return Metric{Key: "mean-links", Name: "mean of the run time of sensitive jobs over that on the best links", Of: func(o *experiment.Outcome) float64 {
-		sum, all := 0.0, slowed(o)
-		for _, x := range all {
-			sum += x
-		}
-		return sum / max(1, float64(len(all)))
-	}}
+	return meanOf("mean-links", "mean of the run time of sensitive jobs over that on the best links", slowed)
 }
 
 // mapa: against the lowest numbers, run times are 12.4 % shorter at the 75th percentile, and up to 35 % for the

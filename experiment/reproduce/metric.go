@@ -21,6 +21,28 @@ func stat(key, name string, of func(*report.Result) time.Duration) Metric {
 	return Metric{Key: key, Name: name, Of: func(o *experiment.Outcome) float64 { return of(o.Result).Seconds() }}
 }
 
+// meanOf is the mean of figures of jobs.
+func meanOf(key, name string, of func(*experiment.Outcome) []float64) Metric {
+	return Metric{Key: key, Name: name, Of: func(o *experiment.Outcome) float64 {
+		sum, all := 0.0, of(o)
+		for _, x := range all {
+			sum += x
+		}
+		return sum / max(1, float64(len(all)))
+	}}
+}
+
+// quantileOf is a quantile of figures of jobs, which are in order; 1 where there are none.
+func quantileOf(key, name string, at float64, of func(*experiment.Outcome) []float64) Metric {
+	return Metric{Key: key, Name: name, Of: func(o *experiment.Outcome) float64 {
+		all := of(o)
+		if len(all) == 0 {
+			return 1
+		}
+		return all[int(at*float64(len(all)-1))]
+	}}
+}
+
 // The metrics. Times are in seconds.
 
 func meanJCT() Metric {

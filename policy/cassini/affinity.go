@@ -19,7 +19,7 @@ type member struct {
 	uses   []perf.Crossing
 }
 
-// peaks is the most GB/s that a member sends over a link.
+// peak is the most GB/s that a member sends over a link.
 func (m *member) peak(flows float64) float64 { return m.hints.Bursts.Peak() * flows }
 
 // user is a member on a link.
@@ -30,13 +30,12 @@ type user struct {
 
 // fit is what was found of a link.
 type fit struct {
-	score   float64
-	shifts  []time.Duration
-	unified bool
-	link    *Link
+	score  float64
+	shifts []time.Duration
+	link   *Link
 }
 
-// Graph is the affinity graph: jobs, and the links that several of them use. Its edges tell by how much the
+// graph is the affinity graph: jobs, and the links that several of them use. Its edges tell by how much the
 // iterations of a job are to be shifted on a link.
 type graph struct {
 	cfg     *Config
@@ -99,7 +98,6 @@ func (g *graph) fit(link int32) fit {
 		circles = append(circles, CircleOf(u.hints, u.flows, g.cfg.Step))
 	}
 	f := fit{link: NewLink(capacity, circles)}
-	f.unified = f.link.Unified()
 	f.score, f.shifts = f.link.Fit(g.cfg.Precision)
 	if len(g.known) >= mostKnown {
 		clear(g.known)
@@ -158,7 +156,7 @@ func (g *graph) component(from *member) component {
 			}
 			links[u.Link] = true
 			f := g.fit(u.Link)
-			if !f.unified {
+			if !f.link.Unified() {
 				continue
 			}
 			var key strings.Builder

@@ -48,15 +48,14 @@ const (
 	Tiresias
 )
 
-// policyConfig is the settings of a host.
-type policyConfig interface {
-	Params() param.Set
+// hostConfig is the settings of a host.
+type hostConfig interface {
 	Needs() need.List
 	Policy() (sched.Policy, error)
 }
 
 // config is the settings of the host, and its name.
-func (h Host) config() (string, policyConfig) {
+func (h Host) config() (string, hostConfig) {
 	switch h {
 	case Pollux:
 		return "pollux", pollux.NewConfig()
@@ -90,7 +89,7 @@ type Config struct {
 	Fit        float64 // score of links for which jobs are told a beat
 }
 
-// NewConfig returns the defaults of the paper.
+// NewConfig returns the defaults: those of the paper, but for Fit.
 func NewConfig() *Config {
 	return &Config{Candidates: 10, Precision: 5, Step: time.Millisecond, Shift: true, Fit: 1}
 }
