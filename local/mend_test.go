@@ -318,8 +318,7 @@ func TestEveryByteIsChecked(t *testing.T) {
 				t.Fatalf("byte %d of %s: %v", i, path, err)
 			}
 			flips++
-			inSeal := bytes.LastIndex(whole[:min(len(whole), i+20)], []byte(`"crc":"`))
-			if len(all.Findings) == 0 && (inSeal < 0 || i < inSeal) {
+			if len(all.Findings) == 0 && !inSeal(whole, i) {
 				missed++
 				t.Errorf("byte %d of %s, %q, is not found as %q", i, path, whole[i], b[i])
 			}
@@ -332,6 +331,18 @@ func TestEveryByteIsChecked(t *testing.T) {
 	if len(files) < 15 {
 		t.Errorf("only %v", files)
 	}
+}
+
+// inSeal tells whether a byte is one of a checksum's own, whose key may be changed into
+// one that says nothing: the line then counts as one of an older version without checksum.
+func inSeal(whole []byte, at int) bool {
+	line := whole[bytes.LastIndexByte(whole[:at], '\n')+1:]
+	at -= len(whole) - len(line)
+	if end := bytes.IndexByte(line, '\n'); end >= 0 {
+		line = line[:end]
+	}
+	seal := bytes.LastIndex(line, []byte(`"crc":"`))
+	return seal >= 0 && at >= seal
 }
 
 // rewritten tells whether a file is the status of job 4, whose runner lives, and has been
@@ -360,18 +371,22 @@ func TestStartsOnChangedFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			b := slices.Clone(whole)
-			b[len(b)/part] ^= 4
+			at := len(b) / part
+			for inSeal(whole, at) {
+				at--
+			}
+			b[at] ^= 4
 			if err := os.WriteFile(path, b, 0o600); err != nil {
 				t.Fatal(err)
 			}
 			h.up()
 			if starts++; len(h.Findings()) == 0 && !rewritten(path) {
 				if all, err := h.Fsck(background, h.me, false); err != nil || len(all.Findings) == 0 {
-					t.Errorf("nothing is told of %s, changed at %d (%v)", path, len(b)/part, err)
+					t.Errorf("nothing is told of %s, changed at %d (%v)", path, at, err)
 				}
 			}
 			if j := h.job("4"); j.State != api.Running && j.State != api.Waiting {
-				t.Errorf("job 4 is %s (%s) after %s was changed at %d", j.State, j.Reason, path, len(b)/part)
+				t.Errorf("job 4 is %s (%s) after %s was changed at %d", j.State, j.Reason, path, at)
 			}
 			if _, err := h.Fsck(background, h.me, true); err != nil {
 				t.Error(err)
