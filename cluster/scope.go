@@ -114,6 +114,11 @@ func (c *Cluster) Together(a, b NodeID, level string) bool {
 	return at != None && at == c.ancestor(c.nodes[b].spec.Domain, level)
 }
 
+// PlaceOf is the place of a level in which a node stands, or None.
+func (c *Cluster) PlaceOf(id NodeID, level string) DomainID {
+	return c.ancestor(c.nodes[id].spec.Domain, level)
+}
+
 // ancestor is the place of a level in which another one is, perhaps itself; or None.
 func (c *Cluster) ancestor(d DomainID, level string) DomainID {
 	for d > 0 && c.domains[d].level != level {
@@ -270,6 +275,9 @@ func (c *Cluster) Narrow(nodes []NodeID) PoolID {
 	}
 	return firstScope
 }
+
+// Narrowed tells whether a number is that of the scope of Narrow.
+func Narrowed(p PoolID) bool { return p == firstScope }
 
 // Widen ends what Narrow has begun.
 func (c *Cluster) Widen() {

@@ -68,6 +68,7 @@ type abilities struct {
 	measure Measuring
 	exact   Exact
 	power   Switching
+	copies  Copying
 }
 
 // abilitiesOf asks a world once what it can do beside running jobs.
@@ -77,6 +78,7 @@ func abilitiesOf(w World) (a abilities) {
 	a.measure, _ = w.(Measuring)
 	a.exact, _ = w.(Exact)
 	a.power, _ = w.(Switching)
+	a.copies, _ = w.(Copying)
 	return a
 }
 
@@ -99,6 +101,7 @@ type Config struct {
 	Believe    Believe           // makes what is believed from what is measured; nil: nothing is
 	Each       solve.Each        // how policies have independent work done; nil: one after the other
 	Sleeper    sched.Sleeper     // decides which nodes sleep, in a world that is Switching; nil: none does
+	Mover      sched.Mover       // decides which data is copied where, in a world that is Copying; nil: none is
 	Exclusive  bool              // only jobs that ask for parts of a device share one under this policy, see Resume
 	Seed       uint64            // of v.Rand
 	Sinks      []Sink
@@ -135,8 +138,9 @@ type Engine struct {
 	overs     uint64 // of cluster.Overbookings, those that the policy knows of
 	first     bool
 	wake      time.Duration
-	rouse     time.Duration // when the Sleeper wants to be asked again
+	rouse     time.Duration // when the Sleeper or the Mover wants to be asked again
 	ordered   []sched.PowerOrder
+	copies    []sched.CopyOrder
 	idle      int           // number of wakes in a row with no other event
 	steps     int           // number of steps at the present moment
 	last      time.Duration // of the last event
@@ -312,7 +316,10 @@ func (e *Engine) Step() error {
 	if err := e.handOver(); err != nil {
 		return err
 	}
-	return e.power()
+	if err := e.power(); err != nil {
+		return err
+	}
+	return e.move()
 }
 
 // tooFar is the error of a run that goes on for longer than time can be counted.

@@ -25,8 +25,7 @@ func (e *Engine) power() error {
 	if e.cfg.Sleeper == nil || e.can.power == nil {
 		return nil
 	}
-	v := sched.NewView(e.state, nil, false)
-	v.Rand, v.Costs, v.Speeds = e.rand, e.cfg.Costs, e.cfg.Speeds
+	v := e.beside()
 	e.ordered = e.cfg.Sleeper.Power(&v, e.ordered[:0])
 	for _, o := range e.ordered {
 		if err := e.switches(o); err != nil {

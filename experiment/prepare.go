@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/norn-scheduler/norn/policy/replica"
 	"github.com/norn-scheduler/norn/report"
 	"github.com/norn-scheduler/norn/state/dense"
 	"github.com/norn-scheduler/norn/trace"
@@ -24,9 +25,10 @@ import (
 //  4. Types: GPU types are called as the cluster of Spec calls them.
 //  5. Partitions: where nodes tell their partitions by labels (clusterspec.PartitionLabel),
 //     jobs keep to the nodes of theirs.
-//  6. Order: jobs of one submission come in order of their keys, and are numbered anew.
+//  6. Data: jobs ask for nodes that have what they read, as far as Data tells it.
+//  7. Order: jobs of one submission come in order of their keys, and are numbered anew.
 //
-// Draws go by the numbers that jobs have before stage 6, so the order of rows in a file
+// Draws go by the numbers that jobs have before stage 7, so the order of rows in a file
 // counts for them. Spec must be set; without anything else, stages 2 and 3 are left out.
 type Preparation struct {
 	Spec   *clusterspec.Spec
@@ -35,11 +37,13 @@ type Preparation struct {
 	Pairs  *trace.Pairs // nil: no job is given a model
 	Seed   uint64
 	Whole  bool // partitions are ignored
+
+	Data *replica.Catalogue // nil: data is everywhere
 }
 
 // Preparation is what the experiment makes of a trace.
 func (x *Experiment) Preparation() Preparation {
-	return Preparation{Spec: x.Spec, Assume: x.Assume, Due: x.Due, Pairs: x.Slowdown.Pairs, Seed: x.Seed, Whole: x.Whole}
+	return Preparation{Spec: x.Spec, Assume: x.Assume, Due: x.Due, Pairs: x.Slowdown.Pairs, Seed: x.Seed, Whole: x.Whole, Data: x.Data}
 }
 
 // Prepared is a trace as the simulator takes it. It implements trace.Source.
@@ -47,7 +51,7 @@ type Prepared struct {
 	jobs    trace.Source // through all stages
 	input   *input
 	types   *typed
-	remarks []func() string        // of stages 2, 3 and 5
+	remarks []func() string        // of stages 2, 3, 5 and 6
 	told    dense.Rows[report.Job] // the jobs that were given out, as reports compare them
 }
 
@@ -72,8 +76,9 @@ func Prepare(src trace.Source, o Preparation) (*Prepared, error) {
 	named, told := o.name(jobs)
 	p.types = newTyped(named, site.Cluster)
 	within, astray := newPlaced(p.types, o.Spec, o.Whole)
-	p.jobs = trace.ByKey(within)
-	p.remarks = []func() string{remark, due, told, astray}
+	local, unknown := newReading(within, o.Data)
+	p.jobs = trace.ByKey(local)
+	p.remarks = []func() string{remark, due, told, astray, unknown}
 	return p, nil
 }
 

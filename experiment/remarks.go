@@ -40,8 +40,10 @@ func (o *Outcome) Remarks() []string {
 	if o.needs.Has(need.RunTimes) && unknown.jobs > 0 && unknown.jobs < s.Jobs() {
 		out = append(out, fmt.Sprintf("nothing was known of the run time of %s (--estimates says where estimates come from)", unit.CountOrNo(unknown.jobs, "job")))
 	}
-	if text := o.free.remark(); text != "" {
-		out = append(out, text)
+	for _, text := range []string{o.free.remark(), o.copied()} {
+		if text != "" {
+			out = append(out, text)
+		}
 	}
 	if astray.jobs > 0 {
 		why := "no partition bears the name of their tenant"

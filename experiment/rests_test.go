@@ -204,6 +204,9 @@ func ways() []has {
 		{thing: need.Adapters, world: func(x *experiment.Experiment) {
 			x.Spec.Nodes[0].NICs = cluster.NICs{Count: 1, GBps: 6.25}
 		}},
+		{thing: need.Regions, world: func(x *experiment.Experiment) {
+			x.Spec.Levels = []clusterspec.Level{{Name: "region", Nodes: 2}}
+		}},
 		{thing: need.Use, assume: experiment.AssumeUse},
 		{thing: need.Use, assume: experiment.AssumeDLRM},
 		{thing: need.Memory, assume: experiment.AssumeUse},

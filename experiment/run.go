@@ -36,6 +36,7 @@ import (
 	"github.com/norn-scheduler/norn/policy/defrag"
 	"github.com/norn-scheduler/norn/policy/gavel"
 	"github.com/norn-scheduler/norn/policy/need"
+	"github.com/norn-scheduler/norn/policy/replica"
 	"github.com/norn-scheduler/norn/policy/sleep"
 	"github.com/norn-scheduler/norn/report"
 	"github.com/norn-scheduler/norn/sched"
@@ -73,6 +74,9 @@ type Experiment struct {
 	// Sockets is what was measured of jobs on the CPU sockets of a node, which is the truth, and policies know it;
 	// nil: jobs of a node do not slow each other down.
 	Sockets *perf.Sockets
+
+	Data *replica.Catalogue // where data is, by which jobs that read it may run; nil: everywhere
+	Move *replica.Config    // how it is moved; nil: it stays where it is
 
 	Sleep  sleep.Config   // chooses nodes that sleep; nil: none does
 	Defrag *defrag.Config // moves jobs together for gangs that would wait, under policies that do not share GPUs; nil: nobody does
@@ -213,11 +217,15 @@ func (x *Experiment) simulate(ctx context.Context, c Choice, jobs trace.Source, 
 	if err != nil {
 		return nil, err
 	}
+	mover, err := x.mover(site.Cluster)
+	if err != nil {
+		return nil, err
+	}
 	sharing := cmp.Or(x.Sharing, x.Belief.Make(cfg.Sharing, x.Seed))
 	e := engine.New(engine.Config{
 		Cluster: site.Cluster, Tenants: site.Tenants, Policy: p, PolicyName: c.String(),
 		Estimator: estimator, Costs: costs, Speeds: x.speeds(), Sharing: sharing, Transfer: cmp.Or(x.Transfer, cfg.Transfer), Believe: believe, Seed: x.Seed, Sinks: sinks, Each: workers.Pool(0),
-		Variability: cmp.Or(x.BelievedVariability, x.Variability), Linked: perf.NewLinked(x.Communication, x.Sockets), Decided: o.timing(x.Timed), Sleeper: sleeper,
+		Variability: cmp.Or(x.BelievedVariability, x.Variability), Linked: perf.NewLinked(x.Communication, x.Sockets), Decided: o.timing(x.Timed), Sleeper: sleeper, Mover: mover,
 	}, world)
 	e.Announce()
 	if err = world.Attach(e.State()); err == nil {
@@ -289,6 +297,9 @@ func (x *Experiment) world(c Choice, site *clusterspec.Site, costs *perf.Costs, 
 	}
 	if x.Slowdown.Pairs != nil {
 		cfg.Meter = pairMeter{useMeter{x.Seed}, x.Slowdown.Pairs.Table, gavel.References(references(x.Slowdown.Pairs.Table))}
+	}
+	if x.Data != nil {
+		cfg.CopyGBps = x.Data.GBps
 	}
 	if x.World != nil {
 		x.World(&cfg)

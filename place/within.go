@@ -107,18 +107,7 @@ func (r *Request) spotNodes(s spot, p cluster.PoolID) []cluster.NodeID {
 	if s.domain == cluster.None {
 		r.nodes = append(r.nodes, s.node)
 	} else {
-		r.domainNodes(s.domain, p)
+		r.nodes = slices.DeleteFunc(r.Cluster.AppendNodes(r.nodes, s.domain), func(id cluster.NodeID) bool { return !r.Cluster.In(id, p) })
 	}
 	return r.nodes
-}
-
-func (r *Request) domainNodes(d cluster.DomainID, p cluster.PoolID) {
-	for _, id := range r.Cluster.DomainNodes(d) {
-		if r.Cluster.In(id, p) {
-			r.nodes = append(r.nodes, id)
-		}
-	}
-	for _, child := range r.Cluster.DomainChildren(d) {
-		r.domainNodes(child, p)
-	}
 }

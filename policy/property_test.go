@@ -55,6 +55,7 @@ func TestProperties(t *testing.T) {
 		"a-srpt":         {{"release": "at-once"}, {"predict": "learnt", "refresh": "20s", "trees": "3", "leaf": "1", "skip": "true"}, {"theta": "1", "tau": "0.5"}},
 		"bytegnn":        {{"goal": "even", "place": "consolidated"}, {"least": "0"}},
 		"mapa":           {{"rule": "greedy", "sensitive": "all", "skip": "true"}, {"rule": "topo-aware", "group": "2", "place": "consolidated"}, {"sensitive": "none", "pattern": "clique", "place": "worst-fit"}},
+		"mast":           {{"preempt": "false", "place": "consolidated"}, {"cluster": "rack", "region": "zone"}, {"region": "none", "place": "best-fit"}},
 		"topology-aware": {{"rule": "best-fit", "postpone": "false"}, {"least": "0.9", "patience": "40s", "weights": "spread", "place": "pack"}, {"least": "0.5", "cost": "loss", "weights": "interference", "patience": "0s"}, {"rule": "first", "skip": "false"}},
 		"philly":         {{"reclaim-at": "0", "acquire": "5s", "backoff": "5s", "attempts": "1"}, {"lend": "false", "locality": "rack"}, {"relax-to": "server", "reclaim-at": "0.5"}},
 		"slurm":          {{"preempt": "partition", "partitions": "a:1:3,b:5:2", "partition": "100", "fair": "50", "age": "5", "period": "5s"}, {"preempt": "partition", "partitions": "b:1:2", "exempt": "15s", "mode": "strict"}, {"limits": ":9:8:2:8", "fair": "10", "period": "5s"}, {"limits": ":8", "mode": "skip", "preempt": "partition", "partitions": "b:1:2"}},
@@ -89,6 +90,7 @@ func TestProperties(t *testing.T) {
 		"apart":    {Where: true, Types: true, Parts: true, Costs: true, Failures: true, Operated: true},
 		"linked":   {Linked: true, Parts: true, Costs: true, Failures: true, Operated: true},
 		"bursts":   {Bursts: true, Types: true, Costs: true, Failures: true, Operated: true},
+		"regions":  {Where: true, Regions: true, Types: true, Tenants: true, Costs: true, Failures: true, Operated: true},
 		"both":     {Types: true, Failures: true, Operated: true},
 		"asleep":   {Types: true, Sleeps: true, Costs: true, Failures: true, Operated: true},
 		"moves":    {Costs: true, Failures: true, Operated: true},
@@ -113,7 +115,7 @@ func TestProperties(t *testing.T) {
 			}
 			moving := func() (sched.Policy, error) { return moves(build()) }
 			for name, shape := range shapes {
-				if shape.Slots && starving[e.Name] || i > 0 && mechanics[name] || name == "sliced" && !e.Acts.Has(policy.Resizes) || shape.Linked && e.Name != "mapa" && e.Name != "topology-aware" || shape.Bursts && e.Name != "cassini" && e.Name != "fifo" {
+				if shape.Slots && starving[e.Name] || i > 0 && mechanics[name] || name == "sliced" && !e.Acts.Has(policy.Resizes) || shape.Linked && e.Name != "mapa" && e.Name != "topology-aware" || shape.Bursts && e.Name != "cassini" && e.Name != "fifo" || shape.Regions && e.Name != "mast" && e.Name != "fifo" {
 					continue
 				}
 				if name == "moves" && (e.Acts.Has(policy.Shares) || set["packed"] == "true" || i > 0 && set["place"] == "") {

@@ -53,6 +53,8 @@ type Config struct {
 
 	Boot time.Duration // until a node is awake that was asleep
 
+	CopyGBps float64 // at which data comes into a place, one copy after the other; 0: at once
+
 	Nodes []Node       // nodes that arrive later, in order of time
 	Loans []trace.Loan // nodes that others lend and take back, in order of time
 
@@ -91,6 +93,7 @@ type Sim struct {
 	timers  dense.Heap // running: end of the attempt; stopping: when it has left
 	nodes   dense.Heap // node -> next failure or repair
 	boots   boots
+	copies  copies
 	down    dense.Set                         // nodes under repair
 	before  map[cluster.NodeID]cluster.Health // of those of them that were not simply up before they failed
 	rand    *rand.Rand
@@ -252,6 +255,7 @@ func (w *Sim) Next(wake time.Duration, out []eventlog.Event) (time.Duration, []e
 		return now, out, err
 	}
 	out = w.boots.ended(now, w.state.Cluster, out)
+	out = w.copies.arrived(now, w.state.Cluster, out)
 	out = meters{w}.looks(now, out)
 	out = w.change(now, out)
 	out = w.settle(now, out)
@@ -282,7 +286,7 @@ func (w *Sim) nextInstant() time.Duration {
 		_, at := w.courses.next.Min()
 		now = min(now, time.Duration(at))
 	}
-	now = min(now, w.boots.next())
+	now = min(now, w.boots.next(), w.copies.next())
 	if len(w.cfg.Nodes) > 0 {
 		now = min(now, w.cfg.Nodes[0].At)
 	}

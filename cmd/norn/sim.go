@@ -22,6 +22,7 @@ import (
 	"github.com/norn-scheduler/norn/experiment/whatif"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy/defrag"
+	"github.com/norn-scheduler/norn/policy/replica"
 	"github.com/norn-scheduler/norn/policy/sleep"
 	"github.com/norn-scheduler/norn/report"
 	"github.com/norn-scheduler/norn/sim"
@@ -61,6 +62,8 @@ type simFlags struct {
 	notice    string
 	headroom  float64
 	sleep     string // which nodes sleep
+	data      string // the file that tells where data is
+	move      string // how data is moved
 	boot      string // how long they take to wake up
 	defrag    float64
 	quiet     bool
@@ -165,6 +168,8 @@ func (f *simFlags) losses(fl *pflag.FlagSet) {
 	fl.StringVar(&f.snapshot, "snapshot", "30m", "time between two snapshots of a job, to which it falls back after a failure")
 	fl.StringVar(&f.loans, "loans", "", "what the owners of borrowed nodes lend and take back (CSV; see norn docs formats)")
 	fl.StringVar(&f.notice, "notice", "", "how long before they take nodes back they tell, where --loans does not say (default: not before)")
+	fl.StringVar(&f.data, "data", "", "which regions have which data (JSON): jobs run only where what they read is, by column dataset of the trace (see norn docs policies/mast)")
+	fl.StringVar(&f.move, "move-data", "", "how the data of --data is moved: tetris, every day where it is needed, with settings as in 'tetris(period=12h)', or on-demand, once for jobs that could run nowhere (default: it stays where it is)")
 	fl.StringVar(&f.sleep, "sleep", "", "which nodes sleep while nobody needs them, beside any policy: ces (by a forecast, as Helios) or vanilla (every idle one), with settings as in 'ces(buffer=7)' (default: none; see norn docs sleep)")
 	fl.Float64Var(&f.defrag, "defrag", 0, "move running jobs together so that a gang fits which would wait although enough GPUs are free, if so many times the cost of the moves is won; for policies that do not share GPUs (default: no moves; 2 is a good value)")
 	fl.StringVar(&f.boot, "boot", "5m", "how long a node takes to wake up")
@@ -359,7 +364,7 @@ var errPipe = errors.New("can be read only once")
 
 // worldly are the flags that say how the world of a run behaves, and what is believed of it.
 func worldly() []string {
-	return []string{"cost", "spread", "communication", "sockets", "speeds", "variability", "believed-variability", "pairs", "switching", "slowdown", "sharing", "node-mtbf", "repair", "job-mtbf", "snapshot", "loans", "notice", "headroom", "sleep", "boot", "defrag", "whole"}
+	return []string{"cost", "spread", "communication", "sockets", "speeds", "variability", "believed-variability", "pairs", "switching", "slowdown", "sharing", "node-mtbf", "repair", "job-mtbf", "snapshot", "loans", "notice", "headroom", "sleep", "boot", "data", "move-data", "defrag", "whole"}
 }
 
 // otherWorld tells of what a log was made with and this run is not, so that what
@@ -534,6 +539,9 @@ func (f *simFlags) experiment(cmd *cobra.Command) (*experiment.Experiment, error
 	if x.World, err = f.failures(); err != nil {
 		return nil, err
 	}
+	if err := f.moves(x); err != nil {
+		return nil, err
+	}
 	if f.sleep != "" {
 		if x.Sleep, err = sleep.Parse(f.sleep); err != nil {
 			return nil, misused("--sleep: %w", err)
@@ -556,6 +564,30 @@ func (f *simFlags) experiment(cmd *cobra.Command) (*experiment.Experiment, error
 		x.Slowdown.Pairs, err = trace.ReadPairs(f.pairs)
 	}
 	return x, err
+}
+
+// moves reads where data is, and how it is moved.
+func (f *simFlags) moves(x *experiment.Experiment) (err error) {
+	if f.move != "" {
+		if f.data == "" {
+			return misused("--move-data %s: --data is to tell what there is to move", f.move)
+		}
+		if x.Move, err = replica.Parse(f.move); err != nil {
+			return misused("--move-data: %w", err)
+		}
+	}
+	if f.data == "" {
+		return nil
+	}
+	file, err := os.Open(f.data)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if x.Data, err = replica.Read(file); err != nil {
+		return fmt.Errorf("--data %s: %w", f.data, err)
+	}
+	return nil
 }
 
 // variability reads how far GPUs of a type differ, and what policies believe of that.

@@ -108,12 +108,23 @@ func (l *look) cluster() {
 	}
 	l.add(Kinds, types > 1)
 	l.add(Adapters, cluster.Networked(l.s.Cluster))
+	l.add(Regions, regions(l.s.Cluster) > 1)
 	for id := range cluster.NodeID(l.s.Cluster.Nodes()) {
 		if links := l.s.Cluster.Node(id).Links; links != nil && links.Devices() > 1 {
 			l.found |= Of(Links)
 			break
 		}
 	}
+}
+
+// regions is the number of places that are regions.
+func regions(c *cluster.Cluster) (n int) {
+	for d := range cluster.DomainID(c.Domains()) {
+		if level, _, _ := c.Domain(d); level == "region" {
+			n++
+		}
+	}
+	return n
 }
 
 func (l *look) quotas() {

@@ -52,6 +52,7 @@ const (
 	Sockets                  // run times of jobs beside others on a CPU socket
 	Bursts                   // jobs that tell when in an iteration they send
 	Adapters                 // network adapters of nodes, of which the speed is known
+	Regions                  // several regions
 	things
 )
 
@@ -96,6 +97,7 @@ var table = [things]about{
 	Sockets:     {"run times of jobs beside others on a socket", "nothing was measured of jobs on the sockets of a node", "--sockets (docs/formats.md)"},
 	Bursts:      {"bursts of iterations", "no job tells when in an iteration it sends", "--assume bursts, or bursts in the trace"},
 	Adapters:    {"network adapters of nodes", "the network adapters of nodes are not known", "nics in the cluster file, or --cluster cassini"},
+	Regions:     {"several regions", "the cluster is not divided into regions", "regions in the topology of the cluster file (docs/clusters.md)"},
 	Parts:       {"tasks that ask for parts of GPUs, or several", "no task asks for a part of a GPU or for several GPUs", "columns gpus and tasks of the trace"},
 }
 

@@ -46,24 +46,18 @@ func Table() []Entry {
 
 // Parse reads a sleeper with settings, as in ces(buffer=7,keep=12).
 func Parse(text string) (Config, error) {
-	name, settings, some := strings.Cut(strings.TrimSpace(text), "(")
+	name, settings, err := param.Call(text)
+	if err != nil {
+		return nil, err
+	}
 	var known []string
 	for _, e := range Table() {
 		if known = append(known, e.Name); e.Name != name {
 			continue
 		}
 		c := e.New()
-		if some {
-			inside, closed := strings.CutSuffix(settings, ")")
-			if !closed {
-				return nil, fmt.Errorf("%q lacks a closing parenthesis", text)
-			}
-			for setting := range strings.SplitSeq(inside, ",") {
-				key, value, _ := strings.Cut(setting, "=")
-				if err := c.Params().Set(strings.TrimSpace(key), strings.TrimSpace(value)); err != nil {
-					return nil, fmt.Errorf("%s: %w", name, err)
-				}
-			}
+		if err := c.Params().SetAll(settings); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		_, err := c.Sleeper()
 		return c, err

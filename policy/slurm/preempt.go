@@ -8,7 +8,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/policy/kit/quota"
+	"github.com/norn-scheduler/norn/policy/kit/preempt"
 	"github.com/norn-scheduler/norn/sched"
 )
 
@@ -84,10 +84,9 @@ func (x *extra) Wake() time.Duration { return x.wake }
 
 // victim is a job that may be stopped, with what makes it go first.
 type victim struct {
-	id    job.ID
+	preempt.Victim
 	rank  float64 // of its QOS, or the tier of its partition
 	since time.Duration
-	on    *cluster.Alloc
 }
 
 // Stops implements fairshare.Extra.
@@ -104,31 +103,16 @@ func (x *extra) MakeRoom(v *sched.View, p *sched.Plan, id job.ID, sort int32) (s
 	free := v.Cluster().FreeMilli(class.Scope, class.Mask)
 	within := free
 	for i := range x.victims {
-		within += v.Cluster().GPUMilli(x.victims[i].on)
+		within += v.Cluster().GPUMilli(x.victims[i].On)
 	}
 	if len(x.victims) == 0 || within < class.Amount.GPU {
 		return nil, false
 	}
-	n := 0
-	started = p.Try(func() bool {
-		for ; n < len(x.victims); n++ {
-			if v.Cluster().FreeMilli(class.Scope, class.Mask) >= class.Amount.GPU && p.Start(id, x.cfg.Fair.Place) {
-				return true
-			}
-			p.Stop(x.victims[n].id, job.Reason{Code: job.MakesRoom, Job: id})
-		}
-		return p.Start(id, x.cfg.Fair.Place)
-	})
-	if !started {
-		return nil, false
+	all := make([]preempt.Victim, len(x.victims))
+	for i := range x.victims {
+		all[i] = x.victims[i].Victim
 	}
-	for i := n - 1; i >= 0; i-- {
-		on := x.victims[i].on
-		if !quota.Vacant(v.Cluster(), on, p.Alloc(id)) || !p.StartOn(x.victims[i].id, on) {
-			stopped = append(stopped, x.victims[i].id)
-		}
-	}
-	return stopped, true
+	return preempt.MakeRoom(v, p, all, id, x.cfg.Fair.Place)
 }
 
 // gather lists the jobs that may be stopped for one. Those that begin anew are among them, as
@@ -143,7 +127,7 @@ func (x *extra) gather(v *sched.View, p *sched.Plan, id job.ID, key sortKey) {
 	for j := range v.Running() {
 		on := p.Alloc(j.ID)
 		k := keyOf(j.Spec())
-		if on == nil || j.Phase() != job.Running || j.Spec().Stop == job.Pinned || !may(k) ||
+		if on == nil || j.Phase() != job.Running || j.Spec().Stop == job.Pinned || !c.UsableAlloc(on) || !may(k) ||
 			!slices.ContainsFunc(on.Pieces, func(piece cluster.Piece) bool { return c.In(piece.Node, scope) }) {
 			continue
 		}
@@ -151,14 +135,14 @@ func (x *extra) gather(v *sched.View, p *sched.Plan, id job.ID, key sortKey) {
 			x.wake = min(x.wake, until)
 			continue
 		}
-		w := victim{id: j.ID, rank: x.qoses[k.qos].rank, since: j.Since(), on: on}
+		w := victim{preempt.Victim{ID: j.ID, On: on}, x.qoses[k.qos].rank, j.Since()}
 		if x.cfg.Preempt == ByPartition {
 			w.rank = float64(x.partition(k.partition).tier)
 		}
 		x.victims = append(x.victims, w)
 	}
 	slices.SortFunc(x.victims, func(a, b victim) int {
-		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(b.since, a.since), cmp.Compare(b.id, a.id))
+		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(b.since, a.since), cmp.Compare(b.ID, a.ID))
 	})
 }
 

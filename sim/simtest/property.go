@@ -53,6 +53,7 @@ type Shape struct {
 	Resizes  bool // jobs that resize in place and outlive the loss of a node (with Lent): the policy resizes jobs
 	Linked   bool // nodes of which the links between GPUs are known, and jobs that slow each other down on their sockets
 	Bursts   bool // nodes in racks whose network adapters and uplinks are slow, and jobs whose iterations send in bursts
+	Regions  bool // nodes in racks of zones of regions, some of which stand in none
 	Sleeps   bool // idle nodes that sleep and are woken
 	Operated bool // nodes that are cordoned and taken down, GPUs that break, jobs that are held and cancelled
 }
@@ -331,6 +332,9 @@ func (w *World) Fresh(t *rapid.T, shape Shape, nodes []int) {
 		}
 		if shape.Where {
 			spec.Domain = rack(t, c, i/2)
+			if shape.Regions {
+				spec.Domain = regional(t, c, i)
+			}
 			spec.Labels, spec.Taints = w.labels[i].Labels, w.labels[i].Taints
 		}
 		if _, err := c.AddNode(spec); err != nil {

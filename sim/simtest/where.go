@@ -66,3 +66,26 @@ func rack(t *rapid.T, c *cluster.Cluster, n int) cluster.DomainID {
 	}
 	return cluster.DomainID(n + 1)
 }
+
+// regional is where the n-th node stands: in the rack of a zone of a region, in a zone, in a region, or
+// in none.
+func regional(t *rapid.T, c *cluster.Cluster, n int) cluster.DomainID {
+	at := cluster.DomainID(0)
+	path := []struct{ level, name string }{{"region", fmt.Sprint("r", n/3%2)}, {"zone", fmt.Sprint("z", n/2%2)}, {"rack", fmt.Sprint("k", n%2)}}
+	for _, step := range path[:(n+3)%4] {
+		next := cluster.DomainID(0)
+		for _, d := range c.DomainChildren(at) {
+			if level, name, _ := c.Domain(d); level == step.level && name == step.name {
+				next = d
+			}
+		}
+		if next == 0 {
+			var err error
+			if next, err = c.AddDomain(step.level, step.name, at); err != nil {
+				t.Fatal(err)
+			}
+		}
+		at = next
+	}
+	return at
+}

@@ -27,8 +27,13 @@ type entry struct {
 }
 
 type head struct {
+	rank  int64
 	item  dense.Item
 	class int32
+}
+
+func (a head) before(b head) bool {
+	return a.rank < b.rank || a.rank == b.rank && a.item.Before(b.item)
 }
 
 // Step is what a walk does after a job.
@@ -111,9 +116,25 @@ func (q *Queue) Walk(worth func(class int32) bool, visit func(id job.ID) Step) {
 	for c := q.active.Min(); c >= 0; c = q.active.Next(c + 1) {
 		if worth == nil || worth(int32(c)) {
 			it, _ := q.classes[c].Min()
-			q.heads = append(q.heads, head{it, int32(c)})
+			q.heads = append(q.heads, head{item: it, class: int32(c)})
 		}
 	}
+	q.walk(visit)
+}
+
+// WalkRanked is Walk over all classes, of which those of the least rank go first. Jobs of
+// equal rank are in order of priority.
+func (q *Queue) WalkRanked(rank func(class int32) int64, visit func(id job.ID) Step) {
+	q.heads = q.heads[:0]
+	for c := q.active.Min(); c >= 0; c = q.active.Next(c + 1) {
+		it, _ := q.classes[c].Min()
+		q.heads = append(q.heads, head{rank(int32(c)), it, int32(c)})
+	}
+	q.walk(visit)
+}
+
+// walk visits the jobs of the heads in order.
+func (q *Queue) walk(visit func(id job.ID) Step) {
 	for i := len(q.heads)/2 - 1; i >= 0; i-- {
 		q.sift(i)
 	}
@@ -147,7 +168,7 @@ func (q *Queue) sift(i int) {
 	for {
 		least := i
 		for c := 2*i + 1; c <= 2*i+2 && c < len(q.heads); c++ {
-			if q.heads[c].item.Before(q.heads[least].item) {
+			if q.heads[c].before(q.heads[least]) {
 				least = c
 			}
 		}

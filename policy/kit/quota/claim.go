@@ -248,8 +248,13 @@ func (r *Policy) spare(v *sched.View, p *sched.Plan) {
 // allocation of another job.
 func Vacant(c *cluster.Cluster, was, other *cluster.Alloc) bool {
 	for i := range was.Shares {
-		s := &was.Shares[i]
-		if c.DeviceFree(s.Device) < unit.Milli(s.Milli) {
+		s, milli := &was.Shares[i], unit.Milli(0)
+		for k := range was.Shares { // several tasks may share a device
+			if was.Shares[k].Device == s.Device {
+				milli += unit.Milli(was.Shares[k].Milli)
+			}
+		}
+		if c.DeviceFree(s.Device) < milli {
 			return false
 		}
 		if s.Memory > 0 && slices.ContainsFunc(other.Shares, func(o cluster.Share) bool { return o.Device == s.Device }) {

@@ -1,0 +1,94 @@
+package experiment
+
+import (
+	"fmt"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/policy/replica"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/trace"
+)
+
+// reading is a trace whose jobs ask for nodes that have the data which they read.
+type reading struct {
+	trace.Source
+	data    *replica.Catalogue
+	demands job.Interner
+	known   map[readingKey]*job.Demand
+	jobs    int // that tell data of which the catalogue has none
+}
+
+// readingKey is a demand of jobs that read the same data.
+type readingKey struct {
+	demand  *job.Demand
+	dataset string
+}
+
+// newReading returns the trace itself where no data is told.
+func newReading(src trace.Source, data *replica.Catalogue) (trace.Source, func() string) {
+	if data == nil {
+		return src, nothingToTell
+	}
+	r := &reading{Source: src, data: data, known: map[readingKey]*job.Demand{}}
+	return r, r.remark
+}
+
+// Next implements trace.Source.
+func (r *reading) Next(e *trace.Entry) error {
+	err := r.Source.Next(e)
+	if err != nil || e.Job.Dataset == "" || e.Job.Demand == nil {
+		return err
+	}
+	reads := r.data.Reads(&e.Job)
+	if len(reads) == 0 {
+		r.jobs++
+		return nil
+	}
+	key := readingKey{e.Job.Demand, e.Job.Dataset}
+	d, ok := r.known[key]
+	if !ok {
+		made := *e.Job.Demand
+		for _, i := range reads {
+			if err := narrow(&made, sched.DataLabel+r.data.Data[i].Name); err != nil {
+				return fmt.Errorf("job %s: %w", e.Job.Key, err)
+			}
+		}
+		d = r.demands.Get(made)
+		r.known[key] = d
+	}
+	e.Job.Demand = d
+	return nil
+}
+
+// remark says how many jobs read what nobody knows.
+func (r *reading) remark() string {
+	if r.jobs == 0 {
+		return ""
+	}
+	return fmt.Sprintf("--data tells nothing of the data that %s read: they may run in any region", unit.Count(r.jobs, "job"))
+}
+
+// mover moves data in one run; nil: it stays where it is.
+func (x *Experiment) mover(c *cluster.Cluster) (sched.Mover, error) {
+	if x.Data == nil {
+		return nil, nil
+	}
+	if err := x.Data.Apply(c); err != nil {
+		return nil, fmt.Errorf("--data: %w", err)
+	}
+	if x.Move == nil {
+		return nil, nil
+	}
+	return x.Move.New(x.Data, c), nil
+}
+
+// copied says what was copied.
+func (o *Outcome) copied() string {
+	n, size := o.Sim.Copied()
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("data was copied to another region %s, %v in all", unit.Count(n, "time"), size)
+}

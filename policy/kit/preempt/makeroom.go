@@ -1,0 +1,41 @@
+package preempt
+
+import (
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/policy/kit/quota"
+	"github.com/norn-scheduler/norn/sched"
+)
+
+// Victim is a running job that may be stopped, with what it has.
+type Victim struct {
+	ID job.ID
+	On *cluster.Alloc
+}
+
+// MakeRoom starts a waiting job, for which victims are stopped one after the other until it fits. Those
+// that turn out not to be in the way stay. Where it does not fit without them all, the plan is left as
+// it was.
+func MakeRoom(v *sched.View, p *sched.Plan, victims []Victim, id job.ID, where place.Strategy) (stopped []job.ID, started bool) {
+	class, n := v.Class(v.Job(id).Class()), 0
+	started = p.Try(func() bool {
+		for ; n < len(victims); n++ {
+			if v.Cluster().FreeMilli(class.Scope, class.Mask) >= class.Amount.GPU && p.Start(id, where) {
+				return true
+			}
+			p.Stop(victims[n].ID, job.Reason{Code: job.MakesRoom, Job: id})
+		}
+		return p.Start(id, where)
+	})
+	if !started {
+		return nil, false
+	}
+	for i := n - 1; i >= 0; i-- {
+		on := victims[i].On
+		if !quota.Vacant(v.Cluster(), on, p.Alloc(id)) || !p.StartOn(victims[i].ID, on) {
+			stopped = append(stopped, victims[i].ID)
+		}
+	}
+	return stopped, true
+}
