@@ -115,7 +115,7 @@ func (c *Cluster) Together(a, b NodeID, level string) bool {
 }
 
 // PlaceOf is the place of a level in which a node stands, or None.
-func (c *Cluster) PlaceOf(id NodeID, level string) DomainID {
+func PlaceOf(c *Cluster, id NodeID, level string) DomainID {
 	return c.ancestor(c.nodes[id].spec.Domain, level)
 }
 

@@ -36,11 +36,11 @@ func (c *Cluster) Domain(d DomainID) (level, name string, parent DomainID) {
 // DomainNodes are the nodes that stand directly in a place.
 func (c *Cluster) DomainNodes(d DomainID) []NodeID { return c.domains[d].nodes }
 
-// AppendNodes appends the nodes that stand in a place or in a place in it.
-func (c *Cluster) AppendNodes(out []NodeID, d DomainID) []NodeID {
+// NodesIn appends the nodes that stand in a place or in a place in it.
+func NodesIn(c *Cluster, d DomainID, out []NodeID) []NodeID {
 	out = append(out, c.domains[d].nodes...)
 	for _, child := range c.domains[d].children {
-		out = c.AppendNodes(out, child)
+		out = NodesIn(c, child, out)
 	}
 	return out
 }

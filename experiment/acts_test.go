@@ -1,6 +1,7 @@
 package experiment_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -65,7 +66,13 @@ func TestActs(t *testing.T) {
 				for _, cluster := range []string{"4x8", "1x4:V100+1x4:K80"} { // one that is idle at times, one that is not
 					var watch acted
 					x := &experiment.Experiment{Spec: spec(t, cluster), Seed: 1, Assume: experiment.Assumption(assume), Watch: func(string) engine.Sink { return &watch }}
-					lives(t, x, text, sample(t, 80))
+					jobs := slices.Clone(sample(t, 80))
+					for i := range jobs {
+						if e.Name == "mast" { // who is stopped goes by priority
+							jobs[i].Job.Priority = int32(i % 2)
+						}
+					}
+					lives(t, x, text, jobs)
 					seen |= watch.seen
 				}
 			}

@@ -1,15 +1,54 @@
 package experiment
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
+	"maps"
+	"slices"
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/policy/replica"
 	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/trace"
 )
+
+// ReadData reads which regions have which data, as docs/formats.md describes it. Errors name the data set or region
+// that they are about.
+func ReadData(r io.Reader) (*replica.Catalogue, error) {
+	var in struct {
+		Data []struct {
+			Name string   `json:"name"`
+			Size string   `json:"size"`
+			In   []string `json:"in"`
+		} `json:"data"`
+		Storage map[string]string `json:"storage"`
+		GBps    float64           `json:"copy_gbps"`
+	}
+	from := json.NewDecoder(r)
+	from.DisallowUnknownFields()
+	if err := from.Decode(&in); err != nil {
+		return nil, fmt.Errorf("is no catalogue of data: %w", err)
+	}
+	c := &replica.Catalogue{GBps: in.GBps, Storage: map[string]unit.Bytes{}}
+	for _, d := range in.Data {
+		size, err := unit.ParseBytes(d.Size)
+		if err != nil {
+			return nil, fmt.Errorf("data %q: size: %w", d.Name, err)
+		}
+		c.Data = append(c.Data, replica.Data{Name: d.Name, Size: size, In: d.In})
+	}
+	for _, name := range slices.Sorted(maps.Keys(in.Storage)) {
+		var err error
+		if c.Storage[name], err = unit.ParseBytes(in.Storage[name]); err != nil {
+			return nil, fmt.Errorf("storage of region %q: %w", name, err)
+		}
+	}
+	return c, c.Check()
+}
 
 // reading is a trace whose jobs ask for nodes that have the data which they read.
 type reading struct {
@@ -86,7 +125,7 @@ func (x *Experiment) mover(c *cluster.Cluster) (sched.Mover, error) {
 
 // copied says what was copied.
 func (o *Outcome) copied() string {
-	n, size := o.Sim.Copied()
+	n, size := sim.Copied(o.Sim)
 	if n == 0 {
 		return ""
 	}

@@ -35,6 +35,28 @@ func reader(key, data string, gpus int, submit, work time.Duration) trace.Entry 
 	return trace.Entry{Job: job.Job{Key: key, Dataset: data, Demand: &d, Submit: submit}, Truth: trace.Truth{Work: work}}
 }
 
+// TestReadData: catalogues that make no sense are refused, with what they are about.
+func TestReadData(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"data":[{"name":"a","size":"3TB","in":["eu"]}],"storage":{"eu":"5TB"},"copy_gbps":2}`: "",
+		`{}`: "",
+		`{"data":[{"name":"a b","size":"3TB","in":["eu"]}]}`:                                   `data "a b"`,
+		`{"data":[{"name":"a|b","size":"3TB","in":["eu"]}]}`:                                   `data "a|b"`,
+		`{"data":[{"name":"a","size":"much","in":["eu"]}]}`:                                    `data "a": size`,
+		`{"data":[{"name":"a","size":"3TB"}]}`:                                                 `data "a" is in no region`,
+		`{"data":[{"name":"a","size":"3TB","in":["x"]},{"name":"a","size":"3TB","in":["x"]}]}`: `data "a" is told twice`,
+		`{"storage":{"eu":"-"}}`:                                                               `storage of region "eu"`,
+		`{"copy_gbps":-1}`:                                                                     "copies at -1 GB/s",
+		`{"speed":1}`:                                                                          `unknown field "speed"`,
+		`data`:                                                                                 "is no catalogue of data",
+	} {
+		_, err := experiment.ReadData(strings.NewReader(text))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
 // TestCopies: what two jobs read is copied one after the other, at the speed that is told, and they begin when it is
 // there; without copies they never do. A job whose data nobody knows runs anywhere.
 func TestCopies(t *testing.T) {

@@ -27,6 +27,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/experiment/foreign"
@@ -213,11 +214,7 @@ func (x *Experiment) simulate(ctx context.Context, c Choice, jobs trace.Source, 
 		o.free = new(freely)
 		sinks = append(sinks, o.free)
 	}
-	sleeper, err := sleeper(x.Sleep)
-	if err != nil {
-		return nil, err
-	}
-	mover, err := x.mover(site.Cluster)
+	sleeper, mover, err := x.beside(site.Cluster)
 	if err != nil {
 		return nil, err
 	}
@@ -275,12 +272,16 @@ func (x *Experiment) speeds() perf.Typed {
 	return typed
 }
 
-// sleeper chooses nodes that sleep in one run; nil: none does.
-func sleeper(c sleep.Config) (sched.Sleeper, error) {
-	if c == nil {
-		return nil, nil
+// beside are those who decide something beside the policy in one run: which nodes sleep, and where data is; nil: nobody
+// does.
+func (x *Experiment) beside(c *cluster.Cluster) (s sched.Sleeper, m sched.Mover, err error) {
+	if x.Sleep != nil {
+		if s, err = x.Sleep.Sleeper(); err != nil {
+			return nil, nil, err
+		}
 	}
-	return c.Sleeper()
+	m, err = x.mover(c)
+	return s, m, err
 }
 
 // world is how the simulated world of one run behaves.

@@ -107,7 +107,7 @@ func (r *Request) spotNodes(s spot, p cluster.PoolID) []cluster.NodeID {
 	if s.domain == cluster.None {
 		r.nodes = append(r.nodes, s.node)
 	} else {
-		r.nodes = slices.DeleteFunc(r.Cluster.AppendNodes(r.nodes, s.domain), func(id cluster.NodeID) bool { return !r.Cluster.In(id, p) })
+		r.nodes = slices.DeleteFunc(cluster.NodesIn(r.Cluster, s.domain, r.nodes), func(id cluster.NodeID) bool { return !r.Cluster.In(id, p) })
 	}
 	return r.nodes
 }

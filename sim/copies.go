@@ -27,7 +27,7 @@ type copying struct {
 }
 
 // Copied is how many copies have arrived, and how much data that was.
-func (w *Sim) Copied() (n int, moved unit.Bytes) { return w.copies.done, w.copies.moved }
+func Copied(w *Sim) (n int, moved unit.Bytes) { return w.copies.done, w.copies.moved }
 
 // Copy implements engine.Copying: copies into a place come one after the other, at Config.CopyGBps.
 func (w *Sim) Copy(o sched.CopyOrder) {
@@ -67,7 +67,7 @@ func (c *copies) arrived(now time.Duration, cl *cluster.Cluster, out []eventlog.
 			c.done++
 			c.moved += o.Size
 		}
-		for _, id := range cl.AppendNodes(nil, o.To) {
+		for _, id := range cluster.NodesIn(cl, o.To, nil) {
 			if _, known := labels[id]; !known {
 				labels[id] = slices.Clone(labelsOf(cl, id, out))
 				nodes = append(nodes, id)

@@ -314,7 +314,7 @@ func (w *Sim) exhaust(d cluster.DeviceID, now time.Duration, out []eventlog.Even
 	has := w.state.Cluster.Type(w.state.Cluster.TypeOf(d)).Memory
 	for has > 0 {
 		on := w.holders(d)
-		last := w.overCap(d)
+		last := overCap(w, d)
 		if need, _ := w.memoryOn(d); last < 0 && need <= has {
 			break
 		}
@@ -356,7 +356,7 @@ func (w *Sim) tooLarge(id job.ID) bool {
 
 // overCap is the place, among those on a device, of one that takes more of its memory
 // than it can; -1: there is none.
-func (w *Sim) overCap(d cluster.DeviceID) int {
+func overCap(w *Sim, d cluster.DeviceID) int {
 	caps := w.shared.model.capping
 	if caps == nil {
 		return -1

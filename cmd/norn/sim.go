@@ -584,7 +584,7 @@ func (f *simFlags) moves(x *experiment.Experiment) (err error) {
 		return err
 	}
 	defer file.Close()
-	if x.Data, err = replica.Read(file); err != nil {
+	if x.Data, err = experiment.ReadData(file); err != nil {
 		return fmt.Errorf("--data %s: %w", f.data, err)
 	}
 	return nil

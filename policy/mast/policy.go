@@ -159,9 +159,9 @@ func (m *policy) homeOf(v *sched.View, id job.ID) int32 {
 	if a == nil || len(a.Pieces) == 0 {
 		return away
 	}
-	first := v.Cluster().PlaceOf(a.Pieces[0].Node, m.cfg.Region)
+	first := cluster.PlaceOf(v.Cluster(), a.Pieces[0].Node, m.cfg.Region)
 	for i := range a.Pieces {
-		if v.Cluster().PlaceOf(a.Pieces[i].Node, m.cfg.Region) != first {
+		if cluster.PlaceOf(v.Cluster(), a.Pieces[i].Node, m.cfg.Region) != first {
 			return away
 		}
 	}

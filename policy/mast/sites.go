@@ -46,7 +46,7 @@ func look(c *cluster.Cluster, cfg *Config, nodes []cluster.NodeID) (s survey) {
 		}
 	}
 	for _, id := range nodes {
-		k := key{c.PlaceOf(id, cfg.Region), c.PlaceOf(id, cfg.Cluster), noType}
+		k := key{cluster.PlaceOf(c, id, cfg.Region), cluster.PlaceOf(c, id, cfg.Cluster), noType}
 		add(k, id)
 		for _, g := range c.NodeGroups(id) {
 			k.typ = c.GroupType(g)

@@ -17,9 +17,7 @@
 package replica
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strings"
@@ -48,49 +46,24 @@ type Data struct {
 	In   []string // regions, at first
 }
 
-// Read reads a catalogue, as docs/formats.md describes it. Errors name the data set or region that they are about.
-func Read(r io.Reader) (*Catalogue, error) {
-	var in struct {
-		Data []struct {
-			Name string   `json:"name"`
-			Size string   `json:"size"`
-			In   []string `json:"in"`
-		} `json:"data"`
-		Storage map[string]string `json:"storage"`
-		GBps    float64           `json:"copy_gbps"`
+// Check says what is wrong with a catalogue, or nil. Errors name the data set that they are about.
+func (c *Catalogue) Check() error {
+	if !(c.GBps >= 0 && c.GBps <= 1e9) {
+		return fmt.Errorf("copies at %v GB/s: write a number from 0 on", c.GBps)
 	}
-	from := json.NewDecoder(r)
-	from.DisallowUnknownFields()
-	if err := from.Decode(&in); err != nil {
-		return nil, fmt.Errorf("is no catalogue of data: %w", err)
-	}
-	if !(in.GBps >= 0 && in.GBps <= 1e9) {
-		return nil, fmt.Errorf("copy_gbps %v: write a number from 0 on", in.GBps)
-	}
-	c := &Catalogue{GBps: in.GBps, Storage: map[string]unit.Bytes{}}
 	seen := map[string]bool{}
-	for _, d := range in.Data {
-		size, err := unit.ParseBytes(d.Size)
+	for _, d := range c.Data {
 		switch {
 		case strings.ContainsAny(d.Name, "|,") || (label.Label{Key: sched.DataLabel + d.Name}).Check() != nil:
-			return nil, fmt.Errorf("data %q: write a name of letters, digits, - and _", d.Name)
+			return fmt.Errorf("data %q: write a name of letters, digits, - and _", d.Name)
 		case seen[d.Name]:
-			return nil, fmt.Errorf("data %q is told twice", d.Name)
-		case err != nil:
-			return nil, fmt.Errorf("data %q: size: %w", d.Name, err)
+			return fmt.Errorf("data %q is told twice", d.Name)
 		case len(d.In) == 0:
-			return nil, fmt.Errorf("data %q is in no region", d.Name)
+			return fmt.Errorf("data %q is in no region", d.Name)
 		}
 		seen[d.Name] = true
-		c.Data = append(c.Data, Data{d.Name, size, d.In})
 	}
-	for name, text := range in.Storage {
-		var err error
-		if c.Storage[name], err = unit.ParseBytes(text); err != nil {
-			return nil, fmt.Errorf("storage of region %q: %w", name, err)
-		}
-	}
-	return c, nil
+	return nil
 }
 
 // Apply labels the nodes of a cluster with the data that is there at first. It fails where a region is not known, or
@@ -112,7 +85,7 @@ func (c *Catalogue) Apply(cl *cluster.Cluster) error {
 		}
 	}
 	for r, labels := range on {
-		for _, id := range cl.AppendNodes(nil, r) {
+		for _, id := range cluster.NodesIn(cl, r, nil) {
 			n := cl.Node(id)
 			if err := cl.SetLabels(id, slices.Concat(n.Labels, labels), n.Taints); err != nil {
 				return err

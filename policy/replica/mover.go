@@ -69,7 +69,7 @@ func (c *Config) New(all *Catalogue, cl *cluster.Cluster) *Mover {
 	m := &Mover{cfg: *c, all: all, regions: regions(cl), coming: map[replica]bool{}, due: unit.Never}
 	for _, r := range m.regions {
 		at := cluster.NodeID(cluster.None)
-		if nodes := cl.AppendNodes(nil, r); len(nodes) > 0 {
+		if nodes := cluster.NodesIn(cl, r, nil); len(nodes) > 0 {
 			at = nodes[0]
 		}
 		m.first, m.names = append(m.first, at), append(m.names, nameOf(cl, r))
@@ -168,7 +168,7 @@ func (m *Mover) room(r int, held [][]bool) float64 {
 
 // gpus is the number of GPUs of a region that are of some types.
 func (m *Mover) gpus(cl *cluster.Cluster, r int, mask cluster.TypeMask) (n int) {
-	for _, id := range cl.AppendNodes(nil, m.regions[r]) {
+	for _, id := range cluster.NodesIn(cl, m.regions[r], nil) {
 		for _, g := range cl.Node(id).GPUs {
 			if mask.Has(g.Type) && !cl.Type(g.Type).Host {
 				n += g.Count
@@ -207,7 +207,7 @@ func (m *Mover) read(v *sched.View) map[replica]bool {
 	for j := range v.Running() {
 		for _, d := range m.all.Reads(j.Spec()) {
 			for _, at := range v.Alloc(j.ID).Pieces {
-				out[replica{d, slices.Index(m.regions, v.Cluster().PlaceOf(at.Node, Level))}] = true
+				out[replica{d, slices.Index(m.regions, cluster.PlaceOf(v.Cluster(), at.Node, Level))}] = true
 			}
 		}
 	}

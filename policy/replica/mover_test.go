@@ -14,28 +14,6 @@ import (
 	"github.com/norn-scheduler/norn/tenant"
 )
 
-// TestRead: catalogues that make no sense are refused, with what they are about.
-func TestRead(t *testing.T) {
-	for text, want := range map[string]string{
-		`{"data":[{"name":"a","size":"3TB","in":["eu"]}],"storage":{"eu":"5TB"},"copy_gbps":2}`: "",
-		`{}`: "",
-		`{"data":[{"name":"a b","size":"3TB","in":["eu"]}]}`:                                   `data "a b"`,
-		`{"data":[{"name":"a|b","size":"3TB","in":["eu"]}]}`:                                   `data "a|b"`,
-		`{"data":[{"name":"a","size":"much","in":["eu"]}]}`:                                    `data "a": size`,
-		`{"data":[{"name":"a","size":"3TB"}]}`:                                                 `data "a" is in no region`,
-		`{"data":[{"name":"a","size":"3TB","in":["x"]},{"name":"a","size":"3TB","in":["x"]}]}`: `data "a" is told twice`,
-		`{"storage":{"eu":"-"}}`:                                                               `storage of region "eu"`,
-		`{"copy_gbps":-1}`:                                                                     "copy_gbps -1",
-		`{"speed":1}`:                                                                          `unknown field "speed"`,
-		`data`:                                                                                 "is no catalogue of data",
-	} {
-		_, err := replica.Read(strings.NewReader(text))
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%s: %v, want %q", text, err, want)
-		}
-	}
-}
-
 // TestParse: ways to move data that make no sense are refused.
 func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
