@@ -3,7 +3,9 @@ package quota_test
 import (
 	"testing"
 
+	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/policy/kit/quota"
 	"github.com/norn-scheduler/norn/policy/maxmin"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim/simtest"
@@ -65,5 +67,27 @@ func TestRoomUnderALimit(t *testing.T) {
 	run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(1, 5), Tenants: tree, Make: dividing}, jobs...)
 	if run.Start("c") != 10 || run.Start("e") != 10 {
 		t.Errorf("c starts at %v and e at %v, want 10 and 10\n%v", run.Start("c"), run.Start("e"), run.Log)
+	}
+}
+
+// TestVacantCountsWhole: a job of which two tasks share a GPU does not fit back onto it where only one of them does.
+func TestVacantCountsWhole(t *testing.T) {
+	c := simtest.Nodes(1, 1)
+	on := func(milli ...int32) *cluster.Alloc {
+		a := &cluster.Alloc{Pieces: []cluster.Piece{{Tasks: int32(len(milli)), Shares: int32(len(milli))}}}
+		for _, m := range milli {
+			a.Shares = append(a.Shares, cluster.Share{Milli: m})
+		}
+		return a
+	}
+	was, other := on(300, 300), on(500)
+	if !quota.Vacant(c, was, other) {
+		t.Error("it fits on a free GPU")
+	}
+	if err := c.Allocate(other); err != nil {
+		t.Fatal(err)
+	}
+	if quota.Vacant(c, was, other) || !quota.Vacant(c, on(300), other) {
+		t.Error("0.6 of a GPU do not fit beside 0.5, and 0.3 do")
 	}
 }
