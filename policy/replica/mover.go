@@ -83,18 +83,25 @@ func (c *Config) New(all *Catalogue, cl *cluster.Cluster) *Mover {
 // NextWake implements sched.Mover.
 func (m *Mover) NextWake(*sched.View) time.Duration { return m.due }
 
-// Move implements sched.Mover.
+// Move implements sched.Mover. Whoever waits at the end of a period is looked at once more: there may be room by then
+// for what he reads.
 func (m *Mover) Move(v *sched.View, out []sched.CopyOrder) []sched.CopyOrder {
-	held := m.held(v.Cluster())
-	for m.seen < v.Jobs() {
-		out = m.onDemand(v, v.Job(job.ID(m.seen)), held, out)
-		m.seen++
+	if m.seen == v.Jobs() && v.Now < m.due {
+		return out
 	}
-	if v.Now >= m.due {
-		out = m.improve(v, held, out)
-		for m.due <= v.Now {
-			m.due += m.cfg.Period
-		}
+	held := m.held(v.Cluster())
+	for ; m.seen < v.Jobs(); m.seen++ {
+		out = m.onDemand(v, v.Job(job.ID(m.seen)), held, out)
+	}
+	if v.Now < m.due {
+		return out
+	}
+	out = m.improve(v, held, out)
+	for j := range v.Waiting() {
+		out = m.onDemand(v, j, held, out)
+	}
+	for m.due <= v.Now {
+		m.due += m.cfg.Period
 	}
 	return out
 }
@@ -128,6 +135,9 @@ func (m *Mover) order(d, r int, drop bool, out []sched.CopyOrder) []sched.CopyOr
 // onDemand copies what a job reads into one region where it is together in none: that which needs the least.
 func (m *Mover) onDemand(v *sched.View, j sched.Job, held [][]bool, out []sched.CopyOrder) []sched.CopyOrder {
 	reads := m.all.Reads(j.Spec())
+	if len(reads) == 0 {
+		return out
+	}
 	best, least := -1, unit.Bytes(0)
 	for r := range m.regions {
 		missing, room := unit.Bytes(0), m.room(r, held)
