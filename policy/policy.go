@@ -167,7 +167,7 @@ func Table() []Entry {
 		{"mapa", "the GPUs of a node that are linked best for the way in which a job's tasks talk to each other, or that leave the best links to others; first in, first out", "Ranganath et al., SC 2021", func() Config { return mapa.NewConfig() }, 0, nil},
 		{"topology-aware", "GPUs of a node that are near to each other, where few disturb each other; a job may wait for better ones", "Amaral et al., SC 2017", func() Config { return topoaware.NewConfig() }, 0, nil},
 		{"cassini", "places and starts of iterations so that jobs which share a link of the network send in turns; who runs on how many GPUs another policy says", "Rajasekaran et al., NSDI 2024", func() Config { return cassini.NewConfig() }, Preempts | Resizes, nil},
-		{"mast", "one queue over all regions by band and credit; each job to the region that bids best among those with its data, stopping lower bands where it must", "Choudhury et al., OSDI 2024; in part our reading", func() Config { return mast.NewConfig() }, Preempts, nil},
+		{"mast", "one queue over all regions by band and credit; a job goes to the best bid of the regions that have its data, where lower bands may be stopped", "Choudhury et al., OSDI 2024; in part our reading", func() Config { return mast.NewConfig() }, Preempts, nil},
 		{"fgd", "each task where it fragments the idle GPUs least; parts of GPUs; also best fit, dot product, packing, clustering", "Weng et al., ATC 2023", func() Config { return fgd.NewConfig() }, 0, nil},
 	}
 }
