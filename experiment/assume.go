@@ -26,20 +26,21 @@ type Assumption string
 // The assumptions. Some change the world, too: how fast jobs are, what starts cost, how
 // jobs disturb each other.
 const (
-	AssumeBatches    Assumption = "batches"    // they train one of six models and add up gradients where their batch does not fit
-	AssumeBursts     Assumption = "bursts"     // their iterations send in bursts, as those of one of thirteen models
-	AssumeCPU        Assumption = "cpu"        // they train one of ten models that need cores and memory beside their GPUs
-	AssumeDatacenter Assumption = "datacenter" // what norn trace generate --like datacenter makes: services by the hour, jobs that tune, jobs that need cores
-	AssumeDLRM       Assumption = "dlrm"       // they train one of twelve recommendation models
-	AssumeGoodput    Assumption = "goodput"    // they train one of six models, on any number of GPUs, with the batch that is best there
-	AssumeScaling    Assumption = "scaling"    // they train one of seven models, on any number of GPUs, with a batch that stays
-	AssumeQuality    Assumption = "quality"    // they report how their loss falls, on any number of GPUs
-	AssumeServices   Assumption = "services"   // as AssumeUse, and an online service runs on each GPU
-	AssumeSlices     Assumption = "slices"     // their workers take turns on fewer GPUs than they ask for
-	AssumeStages     Assumption = "stages"     // they go through the stages of one of eight models
-	AssumeTasks      Assumption = "tasks"      // they train one of eight models with the batch that they are told
-	AssumeTuning     Assumption = "tuning"     // they tune one of three foundation models
-	AssumeUse        Assumption = "use"        // they use as much of their GPUs as measured training jobs do
+	AssumeBatches       Assumption = "batches"       // they train one of six models and add up gradients where their batch does not fit
+	AssumeBursts        Assumption = "bursts"        // their iterations send in bursts, as those of one of thirteen models
+	AssumeCommunication Assumption = "communication" // they synchronise by parameter servers or all-reduce, over what they are linked by
+	AssumeCPU           Assumption = "cpu"           // they train one of ten models that need cores and memory beside their GPUs
+	AssumeDatacenter    Assumption = "datacenter"    // what norn trace generate --like datacenter makes: services by the hour, jobs that tune, jobs that need cores
+	AssumeDLRM          Assumption = "dlrm"          // they train one of twelve recommendation models
+	AssumeGoodput       Assumption = "goodput"       // they train one of six models, on any number of GPUs, with the batch that is best there
+	AssumeScaling       Assumption = "scaling"       // they train one of seven models, on any number of GPUs, with a batch that stays
+	AssumeQuality       Assumption = "quality"       // they report how their loss falls, on any number of GPUs
+	AssumeServices      Assumption = "services"      // as AssumeUse, and an online service runs on each GPU
+	AssumeSlices        Assumption = "slices"        // their workers take turns on fewer GPUs than they ask for
+	AssumeStages        Assumption = "stages"        // they go through the stages of one of eight models
+	AssumeTasks         Assumption = "tasks"         // they train one of eight models with the batch that they are told
+	AssumeTuning        Assumption = "tuning"        // they tune one of three foundation models
+	AssumeUse           Assumption = "use"           // they use as much of their GPUs as measured training jobs do
 )
 
 // assumption is one line of the table.
@@ -60,6 +61,14 @@ func assumptions() []assumption {
 	return []assumption{
 		{AssumeBatches, "gangs train one of six models, and add up the gradients of smaller batches", accumulating, func(x *Experiment) error { return x.rebatch(gen.AssumeAccumulation(nil, x.Seed)) }},
 		{AssumeBursts, "gangs send in bursts over the network, in iterations of one of thirteen models", bursting, nil},
+		{AssumeCommunication, "gangs synchronise by parameter servers or all-reduce, as in PAI, over the links of a node or the network", communicating, func(x *Experiment) error {
+			of, ok := x.Model.(perf.Typed)
+			if !ok {
+				of = perf.Analytic{Scaling: 1, Spread: 1}
+			}
+			x.Model = &gen.Communication{Seed: x.Seed, Of: of}
+			return nil
+		}},
 		{AssumeCPU, "jobs train one of ten models that need cores and memory beside GPUs", rationed, func(x *Experiment) error { return x.ration() }},
 		{AssumeDatacenter, "jobs train, tune, serve and compute graphs, as norn trace generate --like datacenter has them", using, func(x *Experiment) error { return x.mix() }},
 		{AssumeDLRM, "jobs of one GPU train one of twelve recommendation models", recommending, nil},
@@ -193,6 +202,11 @@ func using(src trace.Source, o *Preparation) (trace.Source, func() string, error
 func bursting(src trace.Source, o *Preparation) (trace.Source, func() string, error) {
 	a := &gen.AssumedBursts{Source: src, Seed: o.Seed}
 	return a, o.told(&a.Jobs, "send in an iteration", "send when one of thirteen models does, that of its name or one drawn by its number"), nil
+}
+
+func communicating(src trace.Source, o *Preparation) (trace.Source, func() string, error) {
+	a := &gen.AssumedCommunication{Source: src, Of: &gen.Communication{Seed: o.Seed}}
+	return a, o.told(&a.Jobs, "compute, load and synchronise", "do so as a job of PAI may, drawn by its number"), nil
 }
 
 func staged(src trace.Source, o *Preparation) (trace.Source, func() string, error) {

@@ -38,8 +38,8 @@ func PAIHardware() Hardware {
 	return Hardware{Flops: 11e12, Memory: 1e12, Host: 10e9, Link: 50e9, Network: 25e9 / 8}
 }
 
-// efficiency is the part of its peak that a resource reaches.
-const efficiency = 0.7
+// Efficiency is the part of its peak that a resource reaches.
+const Efficiency = 0.7
 
 // IterationTime is the time of a step, part by part, in seconds.
 type IterationTime struct {
@@ -59,7 +59,7 @@ func (s Iteration) On(h Hardware, loading int) IterationTime {
 		if amount == 0 {
 			return 0
 		}
-		return amount / (efficiency * peak)
+		return amount / (Efficiency * peak)
 	}
 	t := IterationTime{Flops: over(s.Flops, h.Flops), Memory: over(s.Memory, h.Memory)}
 	if s.Input > 0 {
