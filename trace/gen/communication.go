@@ -22,8 +22,8 @@ import (
 //
 // Source: "Characterizing Deep Learning Training Workloads on Alibaba-PAI", IISWC 2019, of which no traces and no text
 // were at hand. The ranges are ours, and such that three of its findings hold, as the specification recalls them
-// (TestCommunicationMix): 62 % of GPU time goes into weights and gradients, 60 % of the jobs with parameter servers are
-// faster with all-reduce in a node, and four times the network makes them 1.7 times as fast.
+// (TestCommunicationMix). Weights and gradients take 62 % of GPU time. Of the jobs with parameter servers 60 % are faster
+// with all-reduce in a node. Four times the network makes these 1.7 times as fast.
 type Communication struct {
 	Seed uint64
 	Of   perf.Typed // what speeds are but for communication

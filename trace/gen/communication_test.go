@@ -11,9 +11,9 @@ import (
 	"github.com/norn-scheduler/norn/trace/gen"
 )
 
-// TestCommunicationMix: the findings that the draws are to have. Of GPU time 62 % goes into weights and gradients, 60 %
-// of the jobs with parameter servers are faster with all-reduce in a node, where eight load their input together, and
-// four times the network makes them 1.7 times as fast; each within a tenth.
+// TestCommunicationMix: the findings that the draws are to have, each within a tenth. Weights and gradients take 62 % of
+// GPU time. Of the jobs with parameter servers 60 % are faster with all-reduce in a node, where eight load their input
+// together. Four times the network makes jobs with parameter servers 1.7 times as fast.
 func TestCommunicationMix(t *testing.T) {
 	m := &gen.Communication{Seed: 1}
 	h := perf.PAIHardware()
@@ -56,8 +56,8 @@ func TestCommunicationMix(t *testing.T) {
 }
 
 // TestCommunicationPlaces: a job on one node that reduces gradients over its links is slower on two, by what its step
-// takes longer; one with parameter servers is not, and no slower where fewer load their input together; a job of
-// parts of GPUs, and one of one GPU, are as fast as ever.
+// takes longer. One with parameter servers is no slower where fewer GPUs load their input together. A job of parts of
+// GPUs, and one of one GPU, are as fast as ever.
 func TestCommunicationPlaces(t *testing.T) {
 	m := &gen.Communication{Seed: 1, Of: perf.Reference{}}
 	c := cluster.New()
