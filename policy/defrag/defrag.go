@@ -92,8 +92,8 @@ func (d *Policy) Remarks() []string {
 func (d *Policy) Decide(v *sched.View, p *sched.Plan) {
 	looked, inner := 0, *v
 	for j := range v.Waiting() {
-		if !j.Reason().Fragmentation() || !fitsInAll(v, j) {
-			continue
+		if r := j.Reason(); !r.Fragmentation() && r.Code != job.NeedGPUs || !fitsInAll(v, j) {
+			continue // a job that was told that GPUs are missing may find them by now, but apart
 		}
 		if looked++; looked > d.cfg.Most {
 			break
@@ -127,7 +127,7 @@ type node struct {
 // clear moves jobs so that a blocked job fits, if that pays.
 func (d *Policy) clear(v *sched.View, p *sched.Plan, j sched.Job) bool {
 	where := place.Consolidated
-	if _, fits := p.Fits(j.ID, where); fits { // by now it does: the policy has not looked at it since
+	if why, fits := p.Fits(j.ID, where); fits || !why.Fragmentation() { // by now it fits, the policy has not looked at it since; or something else is missing
 		return false
 	}
 	at, _, known := p.Expect(j.ID, where)
