@@ -9,7 +9,6 @@ import (
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
-	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/policy/replica"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
@@ -54,15 +53,8 @@ func ReadData(r io.Reader) (*replica.Catalogue, error) {
 type reading struct {
 	trace.Source
 	data    *replica.Catalogue
-	demands job.Interner
-	known   map[readingKey]*job.Demand
+	demands narrowed
 	jobs    int // that tell data of which the catalogue has none
-}
-
-// readingKey is a demand of jobs that read the same data.
-type readingKey struct {
-	demand  *job.Demand
-	dataset string
 }
 
 // newReading returns the trace itself where no data is told.
@@ -70,7 +62,7 @@ func newReading(src trace.Source, data *replica.Catalogue) (trace.Source, func()
 	if data == nil {
 		return src, nothingToTell
 	}
-	r := &reading{Source: src, data: data, known: map[readingKey]*job.Demand{}}
+	r := &reading{Source: src, data: data}
 	return r, r.remark
 }
 
@@ -85,19 +77,13 @@ func (r *reading) Next(e *trace.Entry) error {
 		r.jobs++
 		return nil
 	}
-	key := readingKey{e.Job.Demand, e.Job.Dataset}
-	d, ok := r.known[key]
-	if !ok {
-		made := *e.Job.Demand
-		for _, i := range reads {
-			if err := narrow(&made, sched.DataLabel+r.data.Data[i].Name); err != nil {
-				return fmt.Errorf("job %s: %w", e.Job.Key, err)
-			}
-		}
-		d = r.demands.Get(made)
-		r.known[key] = d
+	labels := make([]string, len(reads))
+	for i, d := range reads {
+		labels[i] = sched.DataLabel + r.data.Data[d].Name
 	}
-	e.Job.Demand = d
+	if e.Job.Demand, err = r.demands.get(e.Job.Demand, e.Job.Dataset, labels...); err != nil {
+		return fmt.Errorf("job %s: %w", e.Job.Key, err)
+	}
 	return nil
 }
 

@@ -19,21 +19,14 @@ type placed struct {
 	trace.Source
 	labels  map[string]bool // partitions that nodes are labelled with
 	pools   []string
-	demands job.Interner
-	known   map[placedKey]*job.Demand
+	demands narrowed
 	astray  map[string]int // jobs of partitions that the cluster does not have
 	names   []string       // of those, in order
 }
 
-// placedKey is a demand of jobs in a partition.
-type placedKey struct {
-	demand    *job.Demand
-	partition string
-}
-
 // newPlaced returns the trace itself on a cluster that has no partitions.
 func newPlaced(src trace.Source, spec *clusterspec.Spec, whole bool) (trace.Source, func() string) {
-	p := &placed{Source: src, labels: map[string]bool{}, known: map[placedKey]*job.Demand{}, astray: map[string]int{}}
+	p := &placed{Source: src, labels: map[string]bool{}, astray: map[string]int{}}
 	if !whole {
 		p.pools = spec.Partitions
 		for i := range spec.Nodes {
@@ -63,18 +56,41 @@ func (p *placed) Next(e *trace.Entry) error {
 		}
 		return nil
 	}
-	key := placedKey{e.Job.Demand, name}
-	d, ok := p.known[key]
-	if !ok {
-		made := *e.Job.Demand
-		if err := narrow(&made, clusterspec.PartitionLabel+name); err != nil {
-			return fmt.Errorf("job %s: %w", e.Job.Key, err)
-		}
-		d = p.demands.Get(made)
-		p.known[key] = d
+	if e.Job.Demand, err = p.demands.get(e.Job.Demand, name, clusterspec.PartitionLabel+name); err != nil {
+		return fmt.Errorf("job %s: %w", e.Job.Key, err)
 	}
-	e.Job.Demand = d
 	return nil
+}
+
+// narrowed are demands for nodes that have labels as well, each made once.
+type narrowed struct {
+	demands job.Interner
+	known   map[narrowedKey]*job.Demand
+}
+
+// narrowedKey is a demand, and what it is narrowed by.
+type narrowedKey struct {
+	demand *job.Demand
+	by     string
+}
+
+// get is a demand for nodes that have some labels as well, which are the same for the same word.
+func (n *narrowed) get(d *job.Demand, by string, labels ...string) (*job.Demand, error) {
+	key := narrowedKey{d, by}
+	if made, known := n.known[key]; known {
+		return made, nil
+	}
+	made := *d
+	for _, l := range labels {
+		if err := narrow(&made, l); err != nil {
+			return nil, err
+		}
+	}
+	if n.known == nil {
+		n.known = map[narrowedKey]*job.Demand{}
+	}
+	n.known[key] = n.demands.Get(made)
+	return n.known[key], nil
 }
 
 // narrow adds to the condition of a demand that nodes have a label.

@@ -152,18 +152,18 @@ func (m *policy) over(v *sched.View, p *sched.Plan, j sched.Job, b *bid) (stoppe
 	return preempt.MakeRoom(v, p, all, j.ID, s)
 }
 
-// gather lists the jobs of lower bands that have anything of a site. On nodes and GPUs that take no new work nobody
-// is stopped: it would make no room.
+// gather lists the jobs of lower bands that have anything of a site.
 func (m *policy) gather(v *sched.View, p *sched.Plan, j sched.Job, s *site) {
 	m.victims = m.victims[:0]
 	scope := v.Scope(j)
+	among := func(id cluster.NodeID) bool { return s.has(id) && v.Cluster().In(id, scope) }
 	for r := range v.Running() {
-		on := p.Alloc(r.ID)
-		if r.Spec().Priority >= j.Spec().Priority || on == nil || on != v.Alloc(r.ID) || r.Phase() != job.Running || r.Spec().Stop == job.Pinned || !v.Cluster().UsableAlloc(on) ||
-			!slices.ContainsFunc(on.Pieces, func(at cluster.Piece) bool { return s.has(at.Node) && v.Cluster().In(at.Node, scope) }) {
+		if r.Spec().Priority >= j.Spec().Priority {
 			continue
 		}
-		m.victims = append(m.victims, victim{preempt.Victim{ID: r.ID, On: on}, r.Spec().Priority, r.Since()})
+		if w, ok := preempt.Stoppable(v, p, r, among); ok && w.On == v.Alloc(r.ID) {
+			m.victims = append(m.victims, victim{w, r.Spec().Priority, r.Since()})
+		}
 	}
 	slices.SortFunc(m.victims, func(a, b victim) int {
 		return cmp.Or(cmp.Compare(a.band, b.band), cmp.Compare(b.since, a.since), cmp.Compare(b.ID, a.ID))

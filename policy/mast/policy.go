@@ -21,6 +21,8 @@ type groupKey struct {
 	tenant tenant.ID
 }
 
+func keyOf(j sched.Job) groupKey { return groupKey{j.Class(), j.Spec().Priority, j.Tenant()} }
+
 // group is a groupKey with what is known of its jobs.
 type group struct {
 	groupKey
@@ -182,7 +184,7 @@ func (m *policy) join(j sched.Job, p *sched.Plan) {
 	if m.never.Rejects(p, j.ID, m.anywhere) || m.book.Forbids(p, j, j.Spec().Demand.Milli(j.Spec().Demand.Roles[0].Tasks)) {
 		return
 	}
-	k := groupKey{j.Class(), j.Spec().Priority, j.Tenant()}
+	k := keyOf(j)
 	g, known := m.groupOf[k]
 	if !known {
 		g = int32(len(m.groups))
@@ -230,7 +232,7 @@ func credit(v *sched.View, t tenant.ID) float64 {
 // something is freed in a region where it could be.
 func (m *policy) serve(v *sched.View, p *sched.Plan, id job.ID) (step queue.Step, stopped []job.ID) {
 	j := v.Job(id)
-	k := groupKey{j.Class(), j.Spec().Priority, j.Tenant()}
+	k := keyOf(j)
 	g := &m.groups[m.groupOf[k]]
 	amount := v.Class(k.class).Amount
 	if room, binds := m.book.Room(k.tenant); amount.GPU > 0 && amount.GPU > room {
@@ -302,7 +304,7 @@ func (m *policy) suiting(v *sched.View, j sched.Job) []int32 {
 // Why implements sched.Explainer.
 func (m *policy) Why(v *sched.View, id job.ID) job.Reason {
 	j := v.Job(id)
-	if g, known := m.groupOf[groupKey{j.Class(), j.Spec().Priority, j.Tenant()}]; known {
+	if g, known := m.groupOf[keyOf(j)]; known {
 		return m.groups[g].why
 	}
 	return job.Reason{}

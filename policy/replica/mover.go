@@ -140,18 +140,16 @@ func (m *Mover) onDemand(v *sched.View, j sched.Job, held [][]bool, out []sched.
 	}
 	best, least := -1, unit.Bytes(0)
 	for r := range m.regions {
-		missing, room := unit.Bytes(0), m.room(r, held)
+		missing := unit.Bytes(0)
 		for _, d := range reads {
 			if !held[d][r] {
 				missing += m.all.Data[d].Size
 			}
 		}
-		if m.gpus(v.Cluster(), r, v.Class(j.Class()).Mask) < j.GPUs() || float64(missing)/1e12 > room {
+		if best >= 0 && missing >= least || float64(missing)/1e12 > m.room(r, held) || m.gpus(v.Cluster(), r, v.Class(j.Class()).Mask) < j.GPUs() {
 			continue
 		}
-		if best < 0 || missing < least {
-			best, least = r, missing
-		}
+		best, least = r, missing
 	}
 	if best < 0 || least == 0 {
 		return out

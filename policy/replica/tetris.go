@@ -331,17 +331,7 @@ func (s *search) idle(d, r int) bool {
 			copies++
 		}
 	}
-	return s.Kept[d][r] && copies > 1 && !slices.ContainsFunc(s.used(d, r), func(share float64) bool { return share > 0 })
-}
-
-// used are the shares of the readers of a data set in a region.
-func (s *search) used(d, r int) (out []float64) {
-	for k := range s.Classes {
-		if slices.Contains(s.Classes[k].Reads, d) {
-			out = append(out, s.Share[k][r])
-		}
-	}
-	return out
+	return s.Kept[d][r] && copies > 1 && !slices.ContainsFunc(s.readersOf(d), func(k int) bool { return s.Share[k][r] > 0 })
 }
 
 // gives tells whether a replica may make room for what some classes are to read there.

@@ -124,18 +124,18 @@ func (x *extra) gather(v *sched.View, p *sched.Plan, id job.ID, key sortKey) {
 		return
 	}
 	scope, c := v.Scope(v.Job(id)), v.Cluster()
+	among := func(id cluster.NodeID) bool { return c.In(id, scope) }
 	for j := range v.Running() {
-		on := p.Alloc(j.ID)
 		k := keyOf(j.Spec())
-		if on == nil || j.Phase() != job.Running || j.Spec().Stop == job.Pinned || !c.UsableAlloc(on) || !may(k) ||
-			!slices.ContainsFunc(on.Pieces, func(piece cluster.Piece) bool { return c.In(piece.Node, scope) }) {
+		stops, ok := preempt.Stoppable(v, p, j, among)
+		if !ok || !may(k) {
 			continue
 		}
 		if until := unit.Later(j.Since(), x.cfg.Exempt); until > v.Now {
 			x.wake = min(x.wake, until)
 			continue
 		}
-		w := victim{preempt.Victim{ID: j.ID, On: on}, x.qoses[k.qos].rank, j.Since()}
+		w := victim{stops, x.qoses[k.qos].rank, j.Since()}
 		if x.cfg.Preempt == ByPartition {
 			w.rank = float64(x.partition(k.partition).tier)
 		}

@@ -1,6 +1,8 @@
 package preempt
 
 import (
+	"slices"
+
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
@@ -12,6 +14,16 @@ import (
 type Victim struct {
 	ID job.ID
 	On *cluster.Alloc
+}
+
+// Stoppable is a running job as a victim; ok is false where it must not be stopped, or is on none of some nodes. On
+// nodes and GPUs that take no new work nobody is stopped, for it would make no room.
+func Stoppable(v *sched.View, p *sched.Plan, r sched.Job, among func(cluster.NodeID) bool) (w Victim, ok bool) {
+	on := p.Alloc(r.ID)
+	if on == nil || r.Phase() != job.Running || r.Spec().Stop == job.Pinned || !v.Cluster().UsableAlloc(on) {
+		return w, false
+	}
+	return Victim{r.ID, on}, slices.ContainsFunc(on.Pieces, func(at cluster.Piece) bool { return among(at.Node) })
 }
 
 // MakeRoom starts a waiting job, for which victims are stopped one after the other until it fits. Those
