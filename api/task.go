@@ -8,6 +8,7 @@ type Report struct {
 	Steps    int64   `json:"steps,omitempty" minimum:"0" doc:"Steps of the whole job, where known."`
 	Epoch    float64 `json:"epoch,omitempty" minimum:"0"`
 	Samples  int64   `json:"samples,omitempty" minimum:"0" doc:"Samples trained since the beginning of the job."`
+	At       Seconds `json:"at,omitempty" minimum:"0" doc:"When steps and samples stood so, by a clock of the task that begins anywhere and only moves on; without, when the report arrives."`
 	Loss     float64 `json:"loss,omitempty"`
 	StepTime Seconds `json:"step_time,omitempty" minimum:"0" doc:"Mean time of a step since the last report."`
 	Alone    Seconds `json:"step_time_alone,omitempty" minimum:"0" doc:"Time of a step when nobody shares the devices, where the program knows it."`

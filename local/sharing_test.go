@@ -59,17 +59,19 @@ type teller struct {
 	h     *here
 	id    string
 	steps float64
+	began time.Time // of its clock
 	last  time.Time
 }
 
 func (r *teller) at(rate float64) api.Order {
 	r.h.t.Helper()
 	now := time.Now()
-	if !r.last.IsZero() {
-		r.steps += rate * now.Sub(r.last).Seconds()
+	if r.began.IsZero() {
+		r.began, r.last = now.Add(-time.Second), now
 	}
+	r.steps += rate * now.Sub(r.last).Seconds()
 	r.last = now
-	o, err := r.h.task(r.id, 1).Report(background, api.Report{Step: int64(r.steps), Samples: int64(32 * r.steps)})
+	o, err := r.h.task(r.id, 1).Report(background, api.Report{Step: int64(r.steps), Samples: int64(32 * r.steps), At: api.Of(now.Sub(r.began))})
 	if err != nil {
 		r.h.t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ type gauges struct{ *Daemon }
 type gauge struct {
 	run     int
 	setting []int64       // the allocation of the job and the jobs beside it, constant over a stretch
-	began   time.Duration // of the stretch
+	began   time.Duration // of the stretch, by the clock of its reports
 	from    float64       // the work that had been reported then
 	last    float64       // that was reported last
 	news    int           // reports of more work since
@@ -70,23 +70,28 @@ func (d gauges) gaugeSpeed(l *entry, r *api.Report) {
 	if samples {
 		done = float64(r.Samples)
 	}
-	setting := d.setting(l, a, samples)
-	if g.run != l.Run || done < g.last || !slices.Equal(setting, g.setting) {
-		*g = gauge{run: l.Run, setting: setting, began: d.Loop.Now(), from: done, last: done, Alone: g.Alone}
+	// A report may be late, and its time by the task's own clock is right all the same.
+	now, own := d.Loop.Now(), r.At > 0
+	if own {
+		now = r.At.Duration()
+	}
+	setting := d.setting(l, a, samples, own)
+	if g.run != l.Run || done < g.last || now < g.began || !slices.Equal(setting, g.setting) {
+		*g = gauge{run: l.Run, setting: setting, began: now, from: done, last: done, Alone: g.Alone}
 		return
 	}
 	if done == g.last { // a stretch begins and ends with a step
 		return
 	}
 	g.last = done
-	if g.news++; g.news < leastNews || d.Loop.Now()-g.began < def.SpeedFor {
+	if g.news++; g.news < leastNews || now-g.began < def.SpeedFor {
 		return
 	}
-	have := (done - g.from) / (d.Loop.Now() - g.began).Seconds()
+	have := (done - g.from) / (now - g.began).Seconds()
 	if !samples {
 		have *= d.stepSize(l)
 	}
-	g.began, g.from, g.news = d.Loop.Now(), done, 0
+	g.began, g.from, g.news = now, done, 0
 	d.gauged(l, rec, a, have, samples)
 }
 
@@ -185,12 +190,15 @@ func (d gauges) sizeOf(a *cluster.Alloc) string {
 	return fmt.Sprintf("%d %s", len(a.Shares), d.State().Cluster.Type(d.State().Cluster.TypeOf(a.Shares[0].Device)).Name)
 }
 
-// setting is all on which the rate of a job depends: its allocation, and those
-// of the other jobs on its devices.
-func (d gauges) setting(l *entry, a *cluster.Alloc, samples bool) []int64 {
-	out := []int64{0}
+// setting is all on which the rate of a job depends: its allocation, those of the
+// other jobs on its devices, what is counted and by which clock.
+func (d gauges) setting(l *entry, a *cluster.Alloc, samples, own bool) []int64 {
+	out := []int64{0, 0}
 	if samples {
 		out[0] = 1
+	}
+	if own {
+		out[1] = 1
 	}
 	parts := func(id job.ID, a *cluster.Alloc) {
 		out = append(out, int64(id))

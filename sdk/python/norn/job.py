@@ -147,6 +147,8 @@ class Job:
         values = {k: v for k, v in locals().items() if k != "self" and v is not None}
         self._step = self._step if step is None else int(step)
         self._samples = self._samples if samples is None else int(samples)
+        if step is not None or samples is not None:
+            values["at"] = time.monotonic()
         self._put(values)
 
     def measured(self, times: Times) -> None:

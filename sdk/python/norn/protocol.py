@@ -41,6 +41,7 @@ class Report:
     steps: Optional[int] = None
     epoch: Optional[float] = None
     samples: Optional[int] = None
+    at: Optional[float] = None  # when steps and samples stood so, by the task's own clock
     loss: Optional[float] = None
     step_time: Optional[float] = None
     step_time_alone: Optional[float] = None

@@ -76,6 +76,7 @@ class Reports(WithNorn):
         for r in self.norn.reports:
             told.update(r)
         self.assertGreater(told.pop("memory"), 0)
+        self.assertGreater(told.pop("at"), 0)
         self.assertEqual(
             told,
             {
@@ -91,7 +92,18 @@ class Reports(WithNorn):
         job.report(step=1, loss=float("nan"), grad_var=-1.0, lr=float("inf"), quality={"a": float("nan"), "b": 1})
         self.assertTrue(job.flush(PATIENCE))
         r = self.norn.reports[0]
-        self.assertEqual({k: r[k] for k in r if k != "memory"}, {"rank": 0, "step": 1, "quality": {"b": 1.0}})
+        self.assertEqual({k: r[k] for k in r if k not in ("memory", "at")}, {"rank": 0, "step": 1, "quality": {"b": 1.0}})
+
+    def test_steps_go_with_the_time_at_which_they_were_counted(self) -> None:
+        job = self.job()
+        with mock.patch("norn.job.time.monotonic", side_effect=lambda: 1234.5):
+            job.report(step=1)
+        job.report(loss=0.5)
+        self.assertTrue(job.flush(PATIENCE))
+        told: dict[str, Any] = {}
+        for r in self.norn.reports:
+            told.update(r)
+        self.assertEqual((told["step"], told["loss"], told["at"]), (1, 0.5, 1234.5))
 
     def test_an_embedding_is_whole_or_left_out(self) -> None:
         for bad in ([1.0, float("nan")], [-1.0], [0.0] * 257, []):
