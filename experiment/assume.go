@@ -33,6 +33,7 @@ const (
 	AssumeDatacenter    Assumption = "datacenter"    // what norn trace generate --like datacenter makes: services by the hour, jobs that tune, jobs that need cores
 	AssumeDLRM          Assumption = "dlrm"          // they train one of twelve recommendation models
 	AssumeGoodput       Assumption = "goodput"       // they train one of six models, on any number of GPUs, with the batch that is best there
+	AssumeHybrid        Assumption = "hybrid"        // they train one of fourteen large models, on any GPU type, with the best parallel plan there
 	AssumeScaling       Assumption = "scaling"       // they train one of seven models, on any number of GPUs, with a batch that stays
 	AssumeQuality       Assumption = "quality"       // they report how their loss falls, on any number of GPUs
 	AssumeServices      Assumption = "services"      // as AssumeUse, and an online service runs on each GPU
@@ -73,6 +74,12 @@ func assumptions() []assumption {
 		{AssumeDatacenter, "jobs train, tune, serve and compute graphs, as norn trace generate --like datacenter has them", using, func(x *Experiment) error { return x.mix() }},
 		{AssumeDLRM, "jobs of one GPU train one of twelve recommendation models", recommending, nil},
 		{AssumeGoodput, "jobs train one of six models on 1 to 64 GPUs, and their gradients get noisier", adaptive, func(x *Experiment) error { return x.adapt() }},
+		{AssumeHybrid, "jobs train one of fourteen large models, on 1 to 16 GPUs of any type, with the best parallel plan there", planned, func(x *Experiment) error {
+			if _, told := x.Model.(*perf.Plans); !told {
+				x.Model = &perf.Plans{}
+			}
+			return nil
+		}},
 		{AssumeQuality, "jobs report how their loss falls, on 1 to 64 GPUs", improving, func(x *Experiment) error {
 			x.alter(func(c *sim.Config) {
 				if c.Meter == nil {
@@ -234,6 +241,15 @@ func slicing(src trace.Source, o *Preparation) (trace.Source, func() string, err
 func scaling(src trace.Source, o *Preparation) (trace.Source, func() string, error) {
 	a := &gen.AssumedScaling{Source: src, Seed: o.Seed}
 	return a, o.told(&a.Jobs, "scale to other numbers of GPUs", "scale as was measured of one of seven models on 1 to 64 GPUs, that of its name and batch or one drawn by its name"), nil
+}
+
+func planned(src trace.Source, o *Preparation) (trace.Source, func() string, error) {
+	site, err := o.Spec.Build()
+	if err != nil {
+		return nil, nil, err
+	}
+	a := &gen.AssumedHybrid{Source: src, Seed: o.Seed, Cluster: site.Cluster, Plans: o.Plans}
+	return a, o.told(&a.Jobs, "could run on otherwise", "train a large model with the best parallel plan on any power of two of GPUs up to 16, of any type; that of its name or one drawn by its name"), nil
 }
 
 // adapt has jobs be as fast as their models are with their batches, on each GPU type, and their

@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy/replica"
 	"github.com/norn-scheduler/norn/report"
 	"github.com/norn-scheduler/norn/state/dense"
@@ -38,12 +39,14 @@ type Preparation struct {
 	Seed   uint64
 	Whole  bool // partitions are ignored
 
-	Data *replica.Catalogue // nil: data is everywhere
+	Data  *replica.Catalogue // nil: data is everywhere
+	Plans *perf.Plans        // of large models, for AssumeHybrid; nil: as they were measured on other clusters
 }
 
 // Preparation is what the experiment makes of a trace.
 func (x *Experiment) Preparation() Preparation {
-	return Preparation{Spec: x.Spec, Assume: x.Assume, Due: x.Due, Pairs: x.Slowdown.Pairs, Seed: x.Seed, Whole: x.Whole, Data: x.Data}
+	plans, _ := x.Model.(*perf.Plans)
+	return Preparation{Plans: plans, Spec: x.Spec, Assume: x.Assume, Due: x.Due, Pairs: x.Slowdown.Pairs, Seed: x.Seed, Whole: x.Whole, Data: x.Data}
 }
 
 // Prepared is a trace as the simulator takes it. It implements trace.Source.

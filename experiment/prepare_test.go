@@ -175,7 +175,7 @@ func TestBegins(t *testing.T) {
 // built-in trace, and says of how many jobs it was made.
 func TestAssumptions(t *testing.T) {
 	needs := map[experiment.Assumption]string{
-		experiment.AssumeBatches: "gimbal", experiment.AssumeBursts: "cassini", experiment.AssumeCommunication: "philly", experiment.AssumeCPU: "synergy", experiment.AssumeDatacenter: "lucid", experiment.AssumeDLRM: "rmixer", experiment.AssumeGoodput: "afs", experiment.AssumeServices: "muxflow",
+		experiment.AssumeBatches: "gimbal", experiment.AssumeBursts: "cassini", experiment.AssumeCommunication: "philly", experiment.AssumeCPU: "synergy", experiment.AssumeDatacenter: "lucid", experiment.AssumeDLRM: "rmixer", experiment.AssumeGoodput: "afs", experiment.AssumeHybrid: "afs", experiment.AssumeServices: "muxflow",
 		experiment.AssumeQuality: "slaq", experiment.AssumeScaling: "elasticflow", experiment.AssumeSlices: "easyscale", experiment.AssumeStages: "muri-s", experiment.AssumeTasks: "iadeep", experiment.AssumeTuning: "ymir", experiment.AssumeUse: "lucid",
 	}
 	if names := experiment.Assumptions(); len(names) != len(needs) {

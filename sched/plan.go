@@ -655,6 +655,9 @@ func (p *Plan) find(id job.ID, tasks int, where place.Strategy) (job.Reason, boo
 	if class.NoType {
 		return noType(class), false
 	}
+	if !p.moves(&p.req, r.Job) {
+		return job.Reason{Code: job.Because, Job: job.None, Text: "with " + unit.Count(tasks, "task") + " it is believed to run at speed 0 on every GPU that it could have"}, false
+	}
 	why, ok := place.Gang(&p.req, where)
 	if ok && class.Restricted() && !class.Admits(p.state.Cluster, &p.req.Out) {
 		if was := p.state.Alloc(id); was == nil || !staysOn(&p.req.Out, was) {
@@ -672,6 +675,34 @@ func (p *Plan) find(id job.ID, tasks int, where place.Strategy) (job.Reason, boo
 		}
 	}
 	return why, ok
+}
+
+// moves leaves out of a request the GPU types on which an elastic job is believed to stand still with
+// so many tasks. It is false if none is left. Types on which a job does so with any number of tasks are
+// not among its own (state.Class).
+func (p *Plan) moves(req *place.Request, j *job.Job) bool {
+	d, c := j.Demand, p.state.Cluster
+	if p.view.Speeds == nil || !d.Elastic() || d.Roles[0].GPU == 0 {
+		return true
+	}
+	var moves cluster.TypeMask
+	all := true
+	d.EachType(c, func(t cluster.TypeID) bool {
+		if !req.Mask.Has(t) {
+			return true
+		}
+		on := func(spread bool) bool { return p.view.Speeds.On(j, c, t, int(req.Tasks), spread) > 0 }
+		if on(false) || on(true) {
+			moves |= 1 << t
+		} else {
+			all = false
+		}
+		return true
+	})
+	if !all {
+		req.Mask = moves
+	}
+	return all || moves != 0
 }
 
 func (p *Plan) request(req *place.Request, r *job.Record, tasks int) {

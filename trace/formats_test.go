@@ -123,7 +123,7 @@ var samples = []struct {
 		`{"job":"1","submit":5,"gpus":2,"work":30,"model":"vgg16","batch":256,"units":7,"unit":"iterations"}`,
 	}},
 	{"arena", "job_id,submission_time,num_iteration,model_name,deadline,batch_size,num_gpu,gpu_type\nf9,1591029055,10,wide_resnet__500M,1591029955.5,256,1,v100\n", []string{
-		`{"job":"f9","types":"v100","gpus":1,"work":174,"model":"wide_resnet__500M","batch":256,"units":10,"unit":"iterations","deadline":900.5}`,
+		`{"job":"f9","types":"v100","gpus":1,"work":231,"model":"wide_resnet__500M","batch":256,"units":10,"unit":"iterations","deadline":900.5}`,
 	}},
 	{"chronus", "job_id,user,num_gpu,submit_time,iterations,model_name,duration,interval,expect_time_list,expect_value_list,best_effort,job_type\n" +
 		"0,vc_e,1,10,5530,mob,96,5,159-189,10-8,0,soft\n1,vc_e,0,11,1,mob,2,5,159,10,0,strict\n2,vc_a,2,5,30,alexnet,30,17,14341,10,1,best\n", []string{

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/perf"
 )
 
 // Inputs of published simulators that tell how much work a job has and leave
@@ -150,7 +151,7 @@ func (a *arenaRow) finish(r *Row) error {
 	}
 	gpus := r.Shape.GPUs / unit.One
 	each, ok := a.table.speed(r.Job.Model, r.Shape.Types, int(gpus), r.Job.Batch)
-	_, known := arenaTypes[strings.ToLower(r.Shape.Types)]
+	known := perf.LargeType(r.Shape.Types)
 	switch {
 	case ok:
 	case gpus < 1:

@@ -4,7 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strings"
+
+	"github.com/norn-scheduler/norn/perf"
 )
 
 // Speeds for formats that tell how much work a job has and not how long it
@@ -173,27 +174,13 @@ var synergyIterations = map[string]float64{
 	"mobilenet": 0.71, "res18": 0.64, "res50": 0.78, "shufflenet": 0.615, "transformer": 0.67, "vae": 0.011,
 }
 
-// arenaSeconds is seconds per iteration with a batch of 256 on one V100, and
-// arenaTypes the time on other GPU types relative to that. Both are a fit to
-// the 318 measured best plans that are published with Arena (half are within
-// 12%, nine in ten within 42%).
-var arenaSeconds = map[string]float64{
-	"bert__760M": 19.5, "bert__1.3B": 31.1, "bert__2.6B": 47.6, "bert__6.7B": 105,
-	"moe__690M": 6.8, "moe__1.3B": 11.7, "moe__2.4B": 16.3, "moe__10B": 27.8, "moe__27B": 29.6,
-	"wide_resnet__500M": 17.4, "wide_resnet__1B": 40.5, "wide_resnet__2B": 72.7, "wide_resnet__4B": 134, "wide_resnet__6.8B": 261,
-}
-
-var arenaTypes = map[string]float64{"v100": 1, "a100": 0.517, "a40": 1.24, "a10": 1.44}
-
-// arenaNominal is the nominal time of an iteration in seconds: it grows with
-// the batch to the power 0.9 and shrinks with the GPUs to the power 0.66.
+// arenaNominal is the nominal time of an iteration in seconds, by a fit to what was measured.
 func arenaNominal(model, gpuType string, gpus, batch int) (float64, bool) {
-	base, ok := arenaSeconds[model]
-	factor, known := arenaTypes[strings.ToLower(gpuType)]
-	if !ok || !known || gpus < 1 || batch < 1 {
+	m, ok := perf.LargeModel(model)
+	if !ok {
 		return 0, false
 	}
-	return base * factor * math.Pow(float64(batch)/256, 0.9) * math.Pow(float64(gpus), -0.66), true
+	return m.Iteration(gpuType, gpus, batch)
 }
 
 // onesTask is how long a task of ONES (SC 2021) trains and how fast.

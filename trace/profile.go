@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
 )
 
 // Measured speeds that a caller names in Options.Profile, in the files in which
@@ -309,39 +310,22 @@ func readSynergyProfile(path, table string) (map[string]float64, error) {
 // arenaTable is seconds per iteration: model and batch -> GPU type -> GPUs.
 type arenaTable map[string]map[string]map[int]float64
 
-// readArenaProfile reads the best measured plans of Arena. A key such as
-// 2_a40_2_n_1_d is two nodes with one device each.
+// readArenaProfile reads the best measured plans of Arena.
 func readArenaProfile(path string) (arenaTable, error) {
-	var all map[string]map[string]map[string]float64
-	if err := readJSON(path, &all); err != nil {
-		return nil, err
-	}
 	table := arenaTable{}
-	for model, plans := range all["optimal"] {
-		table[model] = map[string]map[int]float64{}
-		for key, seconds := range plans {
-			parts := strings.Split(key, "_")
-			if len(parts) != 6 || !measured(seconds) {
-				continue
-			}
-			nodes, err1 := strconv.Atoi(parts[0])
-			devices, err2 := strconv.Atoi(parts[4])
-			if err1 != nil || err2 != nil || min(nodes, devices) < 1 || max(nodes, devices) > job.MaxTasks {
-				return nil, fmt.Errorf("%s: %q is not a number of nodes and devices", path, key)
-			}
-			gpu, n := parts[1], nodes*devices
-			if table[model][gpu] == nil {
-				table[model][gpu] = map[int]float64{}
-			}
-			if before, ok := table[model][gpu][n]; !ok || seconds < before {
-				table[model][gpu][n] = seconds
-			}
+	err := readArenaPlans(path, func(model string, c perf.Cell, seconds float64) {
+		if table[model] == nil {
+			table[model] = map[string]map[int]float64{}
 		}
-	}
-	if len(table) == 0 {
-		return nil, fmt.Errorf("%s: holds no plans", path)
-	}
-	return table, nil
+		if table[model][c.Type] == nil {
+			table[model][c.Type] = map[int]float64{}
+		}
+		n := c.Nodes * c.Each
+		if before, ok := table[model][c.Type][n]; seconds > 0 && (!ok || seconds < before) {
+			table[model][c.Type][n] = seconds
+		}
+	})
+	return table, err
 }
 
 // speed is as in arenaNominal: what was measured, or the nominal fit where it

@@ -22,7 +22,7 @@ func unrecorded() []string {
 
 // filed are the flags whose value may be a file.
 func filed() []string {
-	return []string{"cluster", "speeds", "variability", "believed-variability", "pairs", "sockets", "data", "profile", "loans"}
+	return []string{"cluster", "speeds", "believed-speeds", "variability", "believed-variability", "pairs", "sockets", "data", "profile", "loans"}
 }
 
 // origin is what a run is made from, but for its policy. The trace is named by its path,

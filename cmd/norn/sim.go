@@ -52,6 +52,7 @@ type simFlags struct {
 	spread    float64
 	talk      float64
 	speeds    string
+	guessed   string // the same as policies believe it; empty: the truth
 	varied    string // how far GPUs of a type differ
 	believed  string // the same as policies believe it; empty: the truth
 	nodeMTBF  string
@@ -134,7 +135,8 @@ each policy with ten seeds and compares the means; norn sweep varies anything.
 	fl.BoolVar(&f.timed, "decisions", false, "write decisions.csv into --out, too: how long each decision took on this machine, which is never the same twice; runs take turns")
 	fl.BoolVar(&f.whole, "whole", false, "ignore the partitions of the cluster: every job may use all of it")
 	fl.StringSliceVar(&f.cost, "cost", nil, "costs of transitions: start=10s,checkpoint=5s,restore=20s,migrate=30s,resize=30s,in-place=2s,time-sliced=1s")
-	fl.StringVar(&f.speeds, "speeds", "", "measured throughputs of jobs on GPU types (JSON, as Gavel publishes them), which policies know, too; speeds are relative to a V100")
+	fl.StringVar(&f.speeds, "speeds", "", "measured throughputs of jobs on GPU types (JSON, as Gavel publishes them; speeds are relative to a V100), or times of iterations of large models by GPUs (JSON, as Arena publishes them); policies know them, too")
+	fl.StringVar(&f.guessed, "believed-speeds", "", "what policies believe of --speeds: another such file, such as Arena's estimates (default: the truth)")
 	fl.StringVar(&f.varied, "variability", "", "how far GPUs of a type differ, by class of job (CSV: node, gpu, run time relative to a typical GPU for each class; see norn docs formats)")
 	fl.StringVar(&f.believed, "believed-variability", "", "what policies believe of --variability: another such file, or none (default: the truth)")
 	fl.Float64Var(&f.spread, "spread", 1, "speed factor of a gang on several nodes, for each step between them in the topology")
@@ -364,7 +366,7 @@ var errPipe = errors.New("can be read only once")
 
 // worldly are the flags that say how the world of a run behaves, and what is believed of it.
 func worldly() []string {
-	return []string{"cost", "spread", "communication", "sockets", "speeds", "variability", "believed-variability", "pairs", "switching", "slowdown", "sharing", "node-mtbf", "repair", "job-mtbf", "snapshot", "loans", "notice", "headroom", "sleep", "boot", "data", "move-data", "defrag", "whole"}
+	return []string{"cost", "spread", "communication", "sockets", "speeds", "believed-speeds", "variability", "believed-variability", "pairs", "switching", "slowdown", "sharing", "node-mtbf", "repair", "job-mtbf", "snapshot", "loans", "notice", "headroom", "sleep", "boot", "data", "move-data", "defrag", "whole"}
 }
 
 // otherWorld tells of what a log was made with and this run is not, so that what
@@ -526,12 +528,14 @@ func (f *simFlags) experiment(cmd *cobra.Command) (*experiment.Experiment, error
 		x.Costs = &costs
 	}
 	if f.speeds != "" {
-		table, err := trace.ReadThroughputs(f.speeds, "v100")
-		if err != nil {
+		if x.Model, err = f.measured(f.speeds); err != nil {
 			return nil, err
 		}
-		table.Otherwise = perf.Analytic{Scaling: 1, Spread: f.spread}
-		x.Model = table
+	}
+	if f.guessed != "" {
+		if x.Speeds, err = f.measured(f.guessed); err != nil {
+			return nil, err
+		}
 	}
 	if err := f.variability(x); err != nil {
 		return nil, err
@@ -588,6 +592,23 @@ func (f *simFlags) moves(x *experiment.Experiment) (err error) {
 		return fmt.Errorf("--data %s: %w", f.data, err)
 	}
 	return nil
+}
+
+// measured reads measured speeds.
+func (f *simFlags) measured(file string) (perf.Typed, error) {
+	otherwise := perf.Analytic{Scaling: 1, Spread: f.spread}
+	if trace.IsPlans(file) {
+		plans, err := trace.ReadPlans(file)
+		if err == nil {
+			plans.Otherwise = &perf.Plans{Otherwise: otherwise}
+		}
+		return plans, err
+	}
+	table, err := trace.ReadThroughputs(file, "v100")
+	if err == nil {
+		table.Otherwise = otherwise
+	}
+	return table, err
 }
 
 // variability reads how far GPUs of a type differ, and what policies believe of that.
