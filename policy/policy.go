@@ -16,6 +16,7 @@ import (
 	"github.com/norn-scheduler/norn/policy/bytegnn"
 	"github.com/norn-scheduler/norn/policy/cassini"
 	"github.com/norn-scheduler/norn/policy/chronus"
+	"github.com/norn-scheduler/norn/policy/crius"
 	"github.com/norn-scheduler/norn/policy/drf"
 	"github.com/norn-scheduler/norn/policy/easyscale"
 	"github.com/norn-scheduler/norn/policy/elasticflow"
@@ -140,6 +141,7 @@ func Table() []Entry {
 		{"afs-p", "elastic sharing for the least mean completion time, run times unknown (AFS-P)", "Hwang et al., NSDI 2021", func() Config { return afs.NewBlind() }, Preempts | Resizes, afs.NewNote},
 		{"optimus", "one GPU after the other to the elastic job whose remaining time it shortens most, at fixed intervals", "Peng et al., EuroSys 2018; workers alone, as in Sia", func() Config { return optimus.NewConfig() }, Preempts | Resizes, nil},
 		{"pollux", "elastic jobs that choose their batch sizes, for the best goodput, by a genetic algorithm in rounds", "Qiao et al., OSDI 2021", func() Config { return pollux.NewConfig() }, Preempts | Resizes, pollux.NewNote},
+		{"crius", "large models on the number and type of GPUs, with their best parallel plan, by which all jobs together do most", "Xue et al., Arena, EuroSys 2026", func() Config { return crius.NewConfig() }, Preempts | Resizes, nil},
 		{"sia", "a GPU type, a number of GPUs and a batch for each job, for the best goodput, by an exact integer program in rounds", "Jayaram Subramanya et al., SOSP 2023", func() Config { return sia.NewConfig() }, Preempts | Resizes, sia.NewNote},
 		{"easyscale", "jobs whose workers take turns on fewer GPUs, of any types, grow into idle ones by the largest gain in speed for each GPU", "Li et al., SC 2023", func() Config { return easyscale.NewConfig() }, Resizes, easyscale.NewNote},
 		{"gas", "how many GPUs a job starts with, by predicted time and energy: many while GPUs are idle, few while jobs queue", "Chen et al., SmartWorld 2022; a reasoned design by its abstract", func() Config { return gas.NewConfig() }, 0, nil},

@@ -21,6 +21,7 @@ func TestProperties(t *testing.T) {
 		"astraea":      {{"term": "15s"}},
 		"allox":        {{"alpha": "1", "limit": "2"}, {"alpha": "0.4", "grow": "false", "limit": "0", "place": "pack"}},
 		"gandiva":      {{"quantum": "10s", "interval": "10s", "measure": "10s"}, {"quantum": "5s", "pack": "false", "spread": "false", "defrag": "0.5", "weights": "true", "patience": "10s", "interval": "10s"}},
+		"crius":        {{"period": "10s", "depth": "1", "largest": "4", "overtake": "false"}, {"period": "20s", "scale": "false", "moves": "0", "deadlines": "true"}, {"period": "5s", "types": "false", "depth": "4", "deadlines": "true"}},
 		"cassini":      {{"host": "fifo"}, {"host": "pollux", "score": "least"}, {"host": "tiresias", "candidates": "3", "precision": "10"}, {"host": "srsf", "step": "5ms"}},
 		"chronus":      {{"lease": "20s"}, {"lease": "10s", "objective": "maximise", "refused": "drop", "steps": "50"}},
 		"easyscale":    {{"mix": "false", "interval": "10s"}, {"waste": "1", "interval": "20s"}},

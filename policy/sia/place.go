@@ -110,7 +110,7 @@ func (r *round) start(i int, o Option, evict bool) (moved []int, ok bool) {
 	}
 	var a cluster.Alloc
 	for n, s := range taken {
-		r.piece(c, s, parts[n], &a)
+		resize.AppendTasks(r.v.Cluster(), &a, s.group, &c.j.Spec().Demand.Roles[0], parts[n])
 	}
 	slices.SortFunc(a.Pieces, func(x, y cluster.Piece) int { return cmp.Compare(x.Node, y.Node) })
 	slices.SortFunc(a.Shares, func(x, y cluster.Share) int { return cmp.Compare(x.Device, y.Device) })
@@ -180,17 +180,6 @@ func (r *round) evict(c *claimant, s slot, tasks int) (moved []int, ok bool) {
 		r.put[s.group] = slices.DeleteFunc(r.put[s.group], func(k int) bool { return k == i })
 	}
 	return moved, true
-}
-
-// piece adds so many tasks on a node to an allocation.
-func (r *round) piece(c *claimant, s slot, tasks int, a *cluster.Alloc) {
-	role := &c.j.Spec().Demand.Roles[0]
-	shares := len(a.Shares)
-	a.Shares = r.v.Cluster().AppendWhole(a.Shares, s.group, tasks*c.each, role.GPUMemory)
-	a.Pieces = append(a.Pieces, cluster.Piece{
-		Node: s.node, Tasks: int32(tasks), Shares: int32(len(a.Shares) - shares),
-		CPU: role.CPU * unit.Milli(tasks), Memory: role.Memory * unit.Bytes(tasks),
-	})
 }
 
 // settle finds something in what is left for a claimant that was not placed: what it had,

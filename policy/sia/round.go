@@ -128,13 +128,8 @@ func (r *round) shape(j sched.Job) *shape {
 		return s
 	}
 	class := r.v.Class(j.Class())
-	d, role := class.Demand, &class.Demand.Roles[0]
-	s := &shape{apart: role.GPU < unit.One || role.GPU%unit.One != 0 || d.Within != ""}
+	s := &shape{apart: resize.Odd(class.Demand) || !r.fitsKind(class.Scope, class.Mask, class.Demand)}
 	r.shapes[j.Class()] = s
-	for i := 1; i < job.MaxRoles; i++ {
-		s.apart = s.apart || d.Roles[i].Tasks > 0
-	}
-	s.apart = s.apart || !r.fitsKind(class.Scope, class.Mask, d)
 	return s
 }
 

@@ -96,6 +96,23 @@ func Free(c *cluster.Cluster, a *cluster.Alloc) bool {
 	return ok
 }
 
+// Odd tells whether jobs ask for something else than so many tasks with whole GPUs anywhere: for parts of
+// GPUs, several roles, or one place for all.
+func Odd(d *job.Demand) bool {
+	return d.Roles[0].GPU < unit.One || d.Roles[0].GPU%unit.One != 0 || d.Within != "" || d.Roles[1].Tasks > 0
+}
+
+// AppendTasks adds so many tasks with whole free GPUs of a group to an Alloc. The group must have
+// them.
+func AppendTasks(c *cluster.Cluster, a *cluster.Alloc, g cluster.GroupID, role *job.Role, tasks int) {
+	shares := len(a.Shares)
+	a.Shares = c.AppendWhole(a.Shares, g, tasks*int(role.GPU/unit.One), role.GPUMemory)
+	a.Pieces = append(a.Pieces, cluster.Piece{
+		Node: c.GroupNode(g), Tasks: int32(tasks), Shares: int32(len(a.Shares) - shares),
+		CPU: role.CPU * unit.Milli(tasks), Memory: role.Memory * unit.Bytes(tasks),
+	})
+}
+
 // Batch tells a job that has devices how many samples each of its GPUs is to take for a step.
 func Batch(p *sched.Plan, id job.ID, batch int32) {
 	p.Adjust(id, func(a *cluster.Alloc) {
