@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -35,11 +36,14 @@ func ReadPlans(path string) (*perf.Plans, error) {
 	return p, nil
 }
 
-// IsPlans tells whether a file of speeds is one for ReadPlans.
+// IsPlans tells whether a file of speeds is one for ReadPlans: whether it names cells.
 func IsPlans(path string) bool {
-	found := false
-	return readArenaPlans(path, func(string, perf.Cell, float64) { found = true }) == nil && found
+	content, err := readPacked(path)
+	return err == nil && arenaCells.Match(content)
 }
+
+// arenaCells is how a cell is written: 2_a40_2_n_1_d.
+var arenaCells = regexp.MustCompile(`"\d+_[^"_]+_\d+_n_\d+_d"`)
 
 // cutLast cuts a text at the last separator.
 func cutLast(text, separator string) (before, after string, found bool) {
@@ -52,9 +56,15 @@ func cutLast(text, separator string) (before, after string, found bool) {
 // readArenaPlans visits what a file of plans tells of each model and cell; at most 0: it cannot run
 // there.
 func readArenaPlans(path string, visit func(model string, c perf.Cell, seconds float64)) error {
-	var all map[string]json.RawMessage
-	if err := readJSON(path, &all); err != nil {
+	content, err := readPacked(path)
+	if err != nil {
 		return err
+	}
+	// A time that is not finite is written as no JSON: such a plan cannot run.
+	content = regexp.MustCompile(`-?\bInfinity\b|\bNaN\b`).ReplaceAll(content, []byte("0"))
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(content, &all); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	if best, ok := all["optimal"]; ok {
 		all = nil
@@ -87,7 +97,8 @@ func readArenaPlans(path string, visit func(model string, c perf.Cell, seconds f
 	return nil
 }
 
-// arenaCell reads a cell such as 2_a40_2_n_1_d: two nodes with one device each.
+// arenaCell reads a cell such as 2_a40_2_n_1_d: two nodes with one device each, whatever stands
+// before the type.
 func arenaCell(key string) (c perf.Cell, err error) {
 	parts := strings.Split(key, "_")
 	if len(parts) != 6 || parts[3] != "n" || parts[5] != "d" {
@@ -95,7 +106,7 @@ func arenaCell(key string) (c perf.Cell, err error) {
 	}
 	nodes, err1 := strconv.Atoi(parts[2])
 	each, err2 := strconv.Atoi(parts[4])
-	if err1 != nil || err2 != nil || parts[0] != parts[2] || min(nodes, each) < 1 || max(nodes, each) > job.MaxTasks {
+	if err1 != nil || err2 != nil || min(nodes, each) < 1 || max(nodes, each) > job.MaxTasks {
 		return c, fmt.Errorf("%q is not a number of nodes and devices", key)
 	}
 	return perf.Cell{Type: strings.ToLower(parts[1]), Nodes: nodes, Each: each}, nil
@@ -107,13 +118,17 @@ func arenaSeconds(text json.RawMessage) (seconds float64, err error) {
 	if json.Unmarshal(text, &seconds) == nil {
 		return seconds, possible(seconds)
 	}
-	var plans [][]json.RawMessage
+	var plans []json.RawMessage
 	if json.Unmarshal(text, &plans) != nil {
 		return 0, errors.New("write the seconds of an iteration, or a list of plans that end with them")
 	}
 	for _, plan := range plans {
 		var s float64
-		if len(plan) == 0 || json.Unmarshal(plan[len(plan)-1], &s) != nil {
+		var parts []json.RawMessage
+		if json.Unmarshal(plan, &parts) == nil && len(parts) > 0 {
+			plan = parts[len(parts)-1]
+		}
+		if json.Unmarshal(plan, &s) != nil {
 			return 0, errors.New("write the seconds of an iteration at the end of a plan")
 		}
 		if err := possible(s); err != nil {

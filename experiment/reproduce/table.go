@@ -8,7 +8,7 @@ func Studies() []Study {
 		tiresias(), helios(), philly(), pai(), // queueing.go
 		gavel(), pop(), allox(), synergy(), shockwave(), pal(), // heterogeneous.go
 		themis(), astraea(), gandivaFair(), fgd(), hivedCells(), // fair.go
-		mapa(), topologyAware(), cassiniStudies(), mastStudies(),
+		mapa(), topologyAware(), cassiniStudies(), mastStudies(), criusStudies(),
 		pollux(), sia(), slaq(), ones(), easyscale(), optimus(), afs(), elasticflow(), chronus(), ymir(), // elastic.go
 		gas(),
 		aSRPT(),

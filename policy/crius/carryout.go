@@ -74,9 +74,11 @@ func (r *round) fitBefore(i int) (ok bool, suspended int) {
 }
 
 // carryOut puts into the plan what the ledger says. A job that keeps its cell keeps its GPUs, if all
-// others find their cells all the same.
-func (r *round) carryOut() {
+// others find their cells all the same. It tells whether all jobs have what they had, and no other has
+// yet to be looked at.
+func (r *round) carryOut() (same bool) {
 	r.settle()
+	same = !r.later
 	for i := range r.members {
 		if m := &r.members[i]; m.was != nil && r.holds[i] == m.was {
 			r.start(m.j.ID, m.alloc)
@@ -84,6 +86,7 @@ func (r *round) carryOut() {
 	}
 	for i := range r.members {
 		m, h := &r.members[i], r.holds[i]
+		same = same && h == m.was
 		switch {
 		case h != nil && h == m.was:
 		case h != nil && r.start(m.j.ID, r.alloc(m, h)):
@@ -92,9 +95,10 @@ func (r *round) carryOut() {
 				r.p.StartSize(m.j.ID, h.tasks, r.cfg.Place)
 			}
 		case m.was == nil || !r.p.StartSize(m.j.ID, m.asks.tasks, r.cfg.Place):
-			r.whys.Hold(r.p, m.j, r.cfg.Place, "it finds no GPUs by which all jobs together gain; jobs are fitted in anew at "+unit.Human(r.cfg.rounds().Next(r.v)))
+			r.whys.Hold(r.p, m.j, r.cfg.Place, "it finds no GPUs, and nobody makes room for it")
 		}
 	}
+	return same
 }
 
 // start starts a job on devices, if all that it needs is free there, beside the GPUs, too.

@@ -83,18 +83,26 @@ func (c *Config) Policy() (sched.Policy, error) {
 	return &policy{cfg: *c}, nil
 }
 
-type policy struct{ cfg Config }
+type policy struct {
+	cfg     Config
+	settled bool // the last round has changed nothing, and nothing has happened since
+	free    int  // GPUs, then
+}
 
 // Decide implements sched.Policy.
 func (o *policy) Decide(v *sched.View, p *sched.Plan) {
-	if !o.cfg.rounds().Begin(v, p) {
+	if len(v.Changes()) > 0 || v.NodesChanged() || v.Free() != o.free {
+		o.settled = false
+	}
+	if !o.cfg.rounds().Begin(v, p) || o.settled {
 		return
 	}
+	o.settled, o.free = !o.cfg.Deadlines, v.Free()
 	for pool := range v.EachPool() {
 		r := newRound(&o.cfg, v, p, pool)
 		r.serve()
 		r.upgrade()
-		r.carryOut()
+		o.settled = r.carryOut() && o.settled
 	}
 }
 

@@ -24,6 +24,7 @@ type round struct {
 
 	members []member // by number of the jobs
 	types   []cluster.TypeID
+	later   bool           // jobs start apart, or have just begun, so that the next round may find more
 	samples bool           // throughputs are in samples in a second
 	depth   int            // of the search
 	moves   int            // rounds of moves in search of room
@@ -117,7 +118,11 @@ func (r *round) gather() {
 		}
 	}
 	for j := range r.v.Running() {
-		if j.Pool() != r.pool || resize.Stays(r.v, j) {
+		if j.Pool() != r.pool {
+			continue
+		}
+		if resize.Stays(r.v, j) {
+			r.later = r.later || j.Ready() >= r.v.Now || j.Phase() != job.Running
 			continue
 		}
 		m, ok := r.member(j)
@@ -129,6 +134,7 @@ func (r *round) gather() {
 		}
 	}
 	slices.SortFunc(r.members, func(a, b member) int { return cmp.Compare(a.j.ID, b.j.ID) })
+	r.later = r.later || len(apart) > 0
 	for _, j := range apart {
 		_ = r.p.Start(j.ID, r.cfg.Place) || r.p.Try(func() bool {
 			r.stop(j.ID + 1)
