@@ -20,13 +20,14 @@ type Cell struct {
 
 // Plans is how fast jobs train large models in each cell, with the best parallel plan there. A
 // job is known by its model and its batch. Its speed is relative to that on the GPUs that it asks
-// for: as many, of the first type that it names on which it can run, or else of the first such type
-// of the cluster, together on as few nodes as possible.
+// for, together on as few nodes as possible. They are of the first type that it names on which it
+// can run, or else of the first such type of the cluster.
 //
-// What was measured of a model and a batch counts alone. A cell that was not measured is 0.9 times
-// as fast for each time that its GPUs are divided among twice as many nodes as in one that was, as
-// fast as one on more nodes, or else 1.8 times as fast for each larger model of the family that was
-// (Arena, EuroSys 2026).
+// What was measured of a model and a batch counts alone. A cell that was not measured follows from
+// others (Arena, EuroSys 2026). It is 0.9 times as fast for each time that its GPUs are divided among
+// twice as many nodes as in one that was. It is as fast as one on more nodes. Or else it is 1.8 times
+// as fast for each larger model of the family that was.
+//
 // Where nothing was measured of a model and a batch, Large.Iteration tells. A job cannot run in a cell in
 // which nothing is known of it or whose memory does not suffice, nor where an iteration takes more
 // than five minutes. Of other numbers of GPUs than powers of two, some are idle.

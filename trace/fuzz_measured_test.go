@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/norn-scheduler/norn/perf"
 )
 
 // input writes what a fuzzer made to a file that is there for all rounds of a
@@ -59,6 +61,35 @@ func FuzzSpeeds(f *testing.F) {
 			namesFile(t, all, path)
 		case err != nil || table.Len() < 1 || table.Len() > n:
 			t.Fatalf("%d of %d measurements, %v", table.Len(), n, err)
+		}
+	})
+}
+
+// FuzzPlans reads anything as plans of large models (--speeds, --believed-speeds): nothing panics, and what is
+// read are times.
+func FuzzPlans(f *testing.F) {
+	f.Add([]byte(`{"optimal":{"bert_760M_256":{"2_a40_2_n_1_d":1.5,"1_a40_1_n_2_d":-1}}}`))
+	f.Add([]byte(`{"bert_760M_256":{"2_a40_2_n_1_d":[[[1,1,2],0.5,0.1,0,0.6],-1,[[1,2,1],0,0,0,Infinity]],"1_a40_1_n_2_d":[]}}`))
+	f.Add([]byte(`{"bert":{"2_a40_2_n_0_d":[[]]}}`))
+	f.Add([]byte(`{"a_1":{"1_b_1_n_1_d":1e300}}`))
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, content []byte) {
+		if len(content) > 1<<14 {
+			t.Skip("too long to be of use")
+		}
+		path := input(t, dir, "plans.json", content)
+		err := readArenaPlans(path, func(_ string, c perf.Cell, seconds float64) {
+			if c.Nodes < 1 || c.Each < 1 || math.IsNaN(seconds) || seconds > mostAmount {
+				t.Fatalf("%+v: %v seconds", c, seconds)
+			}
+		})
+		if err != nil {
+			namesFile(t, err, path)
+		}
+		if plans, err := ReadPlans(path); err != nil {
+			namesFile(t, err, path)
+		} else if plans.Len() < 1 || !IsPlans(path) && !strings.ContainsRune(string(content), 92) {
+			t.Fatalf("%d plans", plans.Len())
 		}
 	})
 }

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,12 +14,12 @@ import (
 	"github.com/norn-scheduler/norn/perf"
 )
 
-// ReadPlans reads how long iterations of large models take in each cell (JSON): the best plans
-// that were measured, as Arena publishes them ("optimal" -> model, size and batch such as
-// bert_1.3B_128 -> cell such as 2_a40_2_n_1_d, two nodes with one GPU each -> seconds), or what was
-// estimated of all plans (the same without "optimal", and for each cell a list of plan and
-// times, the last of which is that of an iteration). A model that has no plan in a cell, or a time
-// of 0 or less, cannot run there.
+// ReadPlans reads how long iterations of large models take in each cell (JSON). A model is named with
+// its batch, such as bert_1.3B_128, and a cell is 2_a40_2_n_1_d: two nodes with one GPU each. The file
+// is one of two that Arena publishes. The best plans that were measured stand under "optimal", a
+// number of seconds for each cell. What was estimated of all plans has a list for each cell: plan and
+// times, the last of which is that of an iteration. A model that has no plan in a cell, or a time of 0
+// or less, cannot run there.
 func ReadPlans(path string) (*perf.Plans, error) {
 	p := &perf.Plans{}
 	var wrong error
@@ -43,7 +45,7 @@ func IsPlans(path string) bool {
 }
 
 // arenaCells is how a cell is written: 2_a40_2_n_1_d.
-var arenaCells = regexp.MustCompile(`"\d+_[^"_]+_\d+_n_\d+_d"`)
+var arenaCells = regexp.MustCompile(`"\d+_([^"_]+)_(\d+)_n_(\d+)_d"`)
 
 // cutLast cuts a text at the last separator.
 func cutLast(text, separator string) (before, after string, found bool) {
@@ -73,17 +75,17 @@ func readArenaPlans(path string, visit func(model string, c perf.Cell, seconds f
 		}
 	}
 	found := false
-	for model, text := range all {
+	for _, model := range slices.Sorted(maps.Keys(all)) {
 		var cells map[string]json.RawMessage
-		if err := json.Unmarshal(text, &cells); err != nil {
+		if err := json.Unmarshal(all[model], &cells); err != nil {
 			return fmt.Errorf("%s: %q: %w", path, model, err)
 		}
-		for key, text := range cells {
+		for _, key := range slices.Sorted(maps.Keys(cells)) {
 			c, err := arenaCell(key)
 			if err != nil {
 				return fmt.Errorf("%s: %q: %w", path, model, err)
 			}
-			seconds, err := arenaSeconds(text)
+			seconds, err := arenaSeconds(cells[key])
 			if err != nil {
 				return fmt.Errorf("%s: %q, %s: %w", path, model, key, err)
 			}
@@ -100,12 +102,12 @@ func readArenaPlans(path string, visit func(model string, c perf.Cell, seconds f
 // arenaCell reads a cell such as 2_a40_2_n_1_d: two nodes with one device each, whatever stands
 // before the type.
 func arenaCell(key string) (c perf.Cell, err error) {
-	parts := strings.Split(key, "_")
-	if len(parts) != 6 || parts[3] != "n" || parts[5] != "d" {
+	parts := arenaCells.FindStringSubmatch(`"` + key + `"`)
+	if parts == nil {
 		return c, fmt.Errorf("%q is no cell: write 2_a40_2_n_1_d for two nodes with one A40 each", key)
 	}
 	nodes, err1 := strconv.Atoi(parts[2])
-	each, err2 := strconv.Atoi(parts[4])
+	each, err2 := strconv.Atoi(parts[3])
 	if err1 != nil || err2 != nil || min(nodes, each) < 1 || max(nodes, each) > job.MaxTasks {
 		return c, fmt.Errorf("%q is not a number of nodes and devices", key)
 	}

@@ -12,8 +12,8 @@
 //     jobs.
 //   - A job that runs is opportunistic while one waits that was submitted before it.
 //
-// In each round, the jobs that wait are fitted in one after the other, in order of submission: in the cell that a
-// job asks for, or with others that shrink or change their type to make room, whichever gains most.
+// In each round, the jobs that wait are fitted in one after the other, in order of submission. A job has
+// the cell that it asks for, or others shrink or change their type to make room, whichever gains most.
 // Then jobs that run are upgraded, one step after the other, to a cell of another type or of twice as
 // many GPUs.
 //

@@ -165,9 +165,9 @@ func (l *ledger) apart(i int, c cell, per int, may within) *hold {
 	return h
 }
 
-// compact has jobs of a type move together, in one round: the nodes of which some GPUs are free are
-// paired, that which has most free ones with that which has fewest, and so on, and the jobs of each
-// pair fill one of the two as far as they can. may tells which member may be where. It is
+// compact has jobs of a type move together, in one round. The nodes of which some GPUs are free are
+// paired, that which has most free ones with that which has fewest, and so on. The jobs of each pair
+// fill one of the two as far as they can. may tells which member may be where. It is
 // false if nobody moved.
 func (l *ledger) compact(t cluster.TypeID, may func(member int, n *node) bool) bool {
 	on := map[int][]int{} // members by node
