@@ -88,7 +88,7 @@ norn model check compares a profile with them. docs/limits.md says how near esti
 	fl.BoolVar(&f.asJSON, "json", false, "write JSON")
 	fl.BoolVar(&f.asCSV, "csv", false, "write CSV")
 	complete(cmd, map[string]completer{"speeds": files})
-	cmd.AddCommand(modelFitCommand(), modelCheckCommand())
+	cmd.AddCommand(modelFitCommand(), modelCheckCommand(), modelEnergyCommand())
 	return cmd
 }
 
@@ -305,15 +305,14 @@ func yes(b bool) string {
 // writeSpeeds writes iterations per second by GPU type and number of GPUs, as Gavel
 // publishes throughputs; 0 where no plan fits.
 func (f *modelFlags) writeSpeeds(best map[string]map[int]parallel.Choice) error {
-	all := map[string]map[string]map[string]float64{}
+	all := speedTable{}
 	for gpu, of := range best {
-		all[strings.ToLower(gpu)] = map[string]map[string]float64{}
 		for n, c := range of {
 			rate := 0.0
 			if c.Fits {
 				rate = 1 / c.Iteration
 			}
-			all[strings.ToLower(gpu)][fmt.Sprintf("('%s', %d)", f.name, n)] = map[string]float64{"null": rate}
+			all.add(gpu, f.name, n, rate)
 		}
 	}
 	return fileio.Create(f.speeds, func(w io.Writer) error { return json.NewEncoder(w).Encode(all) })
