@@ -39,8 +39,11 @@ type Plans struct {
 	seconds map[Trained]map[Cell]float64
 }
 
+// Apart is how much slower a large model is taken to be on GPUs of twice as many nodes, where that
+// was not measured.
+const Apart = 0.9
+
 const (
-	apartFactor  = 0.9 // of the speed, where GPUs are on twice as many nodes
 	smallerModel = 1.8 // of the speed, for the next smaller model
 	mostSeconds  = 300 // of an iteration
 	usualMemory  = 32 * unit.GiB
@@ -98,7 +101,7 @@ func (p *Plans) rate(j *job.Job, t cluster.GPUType, gpus, nodes int) float64 {
 func secondsIn(all map[Cell]float64, gpu string, gpus, nodes int) (seconds float64, known bool) {
 	for n := 1 << (bits.Len(uint(nodes)) - 1); n >= 1; n /= 2 {
 		if s, ok := all[Cell{gpu, n, gpus / n}]; ok {
-			return s * math.Pow(apartFactor, -math.Log2(float64(nodes)/float64(n))), true
+			return s * math.Pow(Apart, -math.Log2(float64(nodes)/float64(n))), true
 		}
 	}
 	for n := nodes + 1; n <= gpus; n++ {

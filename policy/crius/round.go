@@ -9,6 +9,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy/kit/resize"
 	"github.com/norn-scheduler/norn/sched"
 )
@@ -47,9 +48,6 @@ type member struct {
 
 // infeasible is the throughput of a job in a cell in which it cannot run.
 const infeasible = -1e9
-
-// relaxed is how much slower a job is when its GPUs are on twice as many nodes, where no speed tells it.
-const relaxed = 0.9
 
 // many is the number of jobs that run from which on the search is less deep.
 const many = 150
@@ -298,7 +296,7 @@ func (r *round) throughput(i int, c cell, nodes int) float64 {
 	nodes = max(nodes, fewest)
 	speed := r.speed(m, c, nodes > 1)
 	if steps := math.Log2(float64(nodes) / float64(max(fewest, 2))); steps > 0 {
-		speed *= math.Pow(relaxed, steps)
+		speed *= math.Pow(perf.Apart, steps)
 	}
 	if speed <= 0 || !r.inTime(m, speed) {
 		return infeasible
