@@ -2,7 +2,6 @@ package trace
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -37,18 +36,6 @@ func readPacked(path string) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return b.Bytes(), nil
-}
-
-// readJSON decodes a file, which may be packed.
-func readJSON(path string, to any) error {
-	content, err := readPacked(path)
-	if err != nil {
-		return err
-	}
-	if err := json.NewDecoder(bytes.NewReader(content)).Decode(to); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
 }
 
 // readColumns reads the named columns of a CSV file as numbers or, where they
