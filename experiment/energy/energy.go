@@ -39,17 +39,17 @@ type Sample struct {
 type Fit struct {
 	Model  string  `json:"model"`
 	GPU    string  `json:"gpu"`
-	Launch float64 `json:"launch_s"`     // of a step, whatever its batch
-	Sample float64 `json:"sample_s"`     // for each sample of a GPU
-	Near   float64 `json:"near_s"`       // exchange within a node
-	Far    float64 `json:"far_s"`        // exchange between nodes
-	Hop    float64 `json:"hop_s"`        // for each node
-	Idle   float64 `json:"idle_watts"`   // of a GPU that waits
-	Busy   float64 `json:"busy_watts"`   // above that, of one that computes
-	Told   bool    `json:"told"`         // Idle and Busy are those of the data sheet: no power was measured
-	Starts bool    `json:"launch_busy"`  // a GPU computes while a step is launched, too
-	N      int     `json:"measurements"` //
-	Off    float64 `json:"residual"`     // standard deviation of the relative errors of steps
+	Launch float64 `json:"launch_s"`    // of a step, whatever its batch
+	Sample float64 `json:"sample_s"`    // for each sample of a GPU
+	Near   float64 `json:"near_s"`      // exchange within a node
+	Far    float64 `json:"far_s"`       // exchange between nodes
+	Hop    float64 `json:"hop_s"`       // for each node
+	Idle   float64 `json:"idle_watts"`  // of a GPU that waits
+	Busy   float64 `json:"busy_watts"`  // above that, of one that computes
+	Told   bool    `json:"told"`        // Idle and Busy are those of the data sheet: no power was measured
+	Starts bool    `json:"launch_busy"` // a GPU computes while a step is launched, too
+	N      int     `json:"measurements"`
+	Off    float64 `json:"residual"` // standard deviation of the relative errors of steps
 }
 
 // features are what the coefficients of a step are multiplied by.
