@@ -168,8 +168,12 @@ func nodesFor(c *cluster.Cluster, t cluster.TypeID, gpus int) int {
 	return (gpus + most - 1) / most
 }
 
-// base is the rate at which the speed of a job is 1; 0: it cannot run as it asks.
+// base is the rate at which the speed of a job is 1; 0: nothing is known of it, or it cannot run as it
+// asks.
 func (p *Plans) base(j *job.Job, c *cluster.Cluster) float64 {
+	if !p.Knows(j) {
+		return 0
+	}
 	gpus := j.Demand.GPUs()
 	for name := range strings.SplitSeq(j.Demand.Types, "|") {
 		for t := range cluster.TypeID(c.Types()) {
@@ -187,11 +191,8 @@ func (p *Plans) base(j *job.Job, c *cluster.Cluster) float64 {
 // On implements Typed. Spread GPUs that would find room on one node are on two.
 func (p *Plans) On(j *job.Job, c *cluster.Cluster, t cluster.TypeID, tasks int, spread bool) float64 {
 	gpus := j.Demand.GPUsAt(int32(tasks))
-	if !p.Knows(j) || gpus == 0 {
-		return p.otherwise().On(j, c, t, tasks, spread)
-	}
 	base := p.base(j, c)
-	if base == 0 {
+	if base == 0 || gpus == 0 {
 		return p.otherwise().On(j, c, t, tasks, spread)
 	}
 	nodes := nodesFor(c, t, gpus)
@@ -204,11 +205,8 @@ func (p *Plans) On(j *job.Job, c *cluster.Cluster, t cluster.TypeID, tasks int, 
 // Speed implements Model: a gang waits for its slowest member, and counts as divided equally among its
 // nodes.
 func (p *Plans) Speed(j *job.Job, c *cluster.Cluster, a *cluster.Alloc) float64 {
-	if !p.Knows(j) || len(a.Shares) == 0 {
-		return p.otherwise().Speed(j, c, a)
-	}
 	base := p.base(j, c)
-	if base == 0 {
+	if base == 0 || len(a.Shares) == 0 {
 		return p.otherwise().Speed(j, c, a)
 	}
 	gpus, nodes := int(a.Milli()/unit.One), a.Nodes()
@@ -222,9 +220,6 @@ func (p *Plans) Runs(j *job.Job, c *cluster.Cluster, t cluster.TypeID, gpus int)
 
 // Samples is what a job does in a second at speed 1, in samples; ok is false where it is not known.
 func (p *Plans) Samples(j *job.Job, c *cluster.Cluster) (rate float64, ok bool) {
-	if !p.Knows(j) {
-		return 0, false
-	}
 	rate = p.base(j, c) * float64(j.Batch)
 	return rate, rate > 0 && !math.IsInf(rate, 1)
 }

@@ -318,7 +318,7 @@ func readArenaProfile(path string) (arenaTable, error) {
 // speed is as in arenaNominal: what was measured, or the nominal fit where it
 // was not.
 func (t arenaTable) speed(model, gpuType string, gpus, batch int) (float64, bool) {
-	key := strings.Replace(model, "__", "_", 1) + "_" + strconv.Itoa(batch)
+	key := perf.LargeName(model) + "_" + strconv.Itoa(batch)
 	if s, ok := t[key][strings.ToLower(gpuType)][gpus]; ok {
 		return s, true
 	}

@@ -232,17 +232,9 @@ func (f *modelFlags) row(p *parallel.Profile, c parallel.Choice) planRow {
 
 // write tells the rows as a table, JSON or CSV.
 func (f *modelFlags) write(out io.Writer, width int, rows []planRow, dropped int) error {
-	if f.asJSON {
-		e := json.NewEncoder(out)
-		e.SetIndent("", "  ")
-		return e.Encode(rows)
-	}
 	header, cells := f.cells(rows)
-	if f.asCSV {
-		w := csv.NewWriter(out)
-		_ = w.Write(header) // Flush's error is that of all
-		_ = w.WriteAll(cells)
-		return w.Error()
+	if f.asJSON || f.asCSV {
+		return forPrograms(out, f.asJSON, header, cells, rows)
 	}
 	fmt.Fprintf(out, "%.4g billion parameters, a batch of %d sequences of %d tokens\n\n", f.model.Parameters()/1e9, f.space.GlobalBatch, f.model.Sequence)
 	if err := planTable(header, cells).Write(out, width); err != nil {
@@ -259,6 +251,19 @@ func (f *modelFlags) write(out io.Writer, width int, rows []planRow, dropped int
 		}
 	}
 	return nil
+}
+
+// forPrograms writes rows as JSON, or else as CSV.
+func forPrograms(out io.Writer, asJSON bool, header []string, cells [][]string, rows any) error {
+	if asJSON {
+		e := json.NewEncoder(out)
+		e.SetIndent("", "  ")
+		return e.Encode(rows)
+	}
+	w := csv.NewWriter(out)
+	_ = w.Write(header) // Flush's error is that of all
+	_ = w.WriteAll(cells)
+	return w.Error()
 }
 
 // planTable is a table whose header is in capitals.

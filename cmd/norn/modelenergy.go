@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -226,16 +225,8 @@ func (f *modelEnergyFlags) heldOut(cmd *cobra.Command, path string, all [][]ener
 // write tells rows as a table, JSON or CSV.
 func (f *modelEnergyFlags) write(cmd *cobra.Command, header []string, cells [][]string, rows any) error {
 	out := cmd.OutOrStdout()
-	switch {
-	case f.asJSON:
-		e := json.NewEncoder(out)
-		e.SetIndent("", "  ")
-		return e.Encode(rows)
-	case f.asCSV:
-		w := csv.NewWriter(out)
-		_ = w.Write(header) // Flush's error is that of all
-		_ = w.WriteAll(cells)
-		return w.Error()
+	if f.asJSON || f.asCSV {
+		return forPrograms(out, f.asJSON, header, cells, rows)
 	}
 	t := planTable(header, cells)
 	t.Cols[0].Right, t.Cols[1].Right = false, false

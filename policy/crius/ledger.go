@@ -97,6 +97,15 @@ func (l *ledger) changed(mark int) (all []change) {
 	return slices.DeleteFunc(all, func(c change) bool { return l.holds[c.member] == c.hold })
 }
 
+// room is how many tasks of a member have room on the largest nodes of a type; 0: not one.
+func (l *ledger) room(i int, t cluster.TypeID) int { return l.kinds[t].size / l.each[i] }
+
+// fewest is on how many nodes a member has a cell together.
+func (l *ledger) fewest(i int, c cell) int {
+	room := max(1, l.room(i, c.typ))
+	return (c.tasks + room - 1) / room
+}
+
 // fits tells whether a hold is free.
 func (l *ledger) fits(i int, h *hold) bool {
 	return !slices.ContainsFunc(h.spots, func(s spot) bool { return l.nodes[s.node].free < s.tasks*l.each[i] })
@@ -109,7 +118,7 @@ type within func(n *node) bool
 // most free GPUs. nil: there is none.
 func (l *ledger) together(i int, c cell, may within) *hold {
 	k, each := &l.kinds[c.typ], l.each[i]
-	room := k.size / each // tasks on the largest nodes
+	room := l.room(i, c.typ)
 	if room == 0 || k.free < c.tasks*each {
 		return nil
 	}

@@ -25,11 +25,10 @@ type round struct {
 
 	members []member // by number of the jobs
 	types   []cluster.TypeID
-	later   bool           // jobs start apart, or have just begun, so that the next round may find more
-	samples bool           // throughputs are in samples in a second
-	depth   int            // of the search
-	moves   int            // rounds of moves in search of room
-	at      map[[2]int]int // in ledger.nodes, by node and group
+	later   bool                    // jobs start apart, or have just begun, so that the next round may find more
+	depth   int                     // of the search
+	moves   int                     // rounds of moves in search of room
+	at      map[cluster.GroupID]int // in ledger.nodes
 	whys    resize.Reasons
 }
 
@@ -53,7 +52,7 @@ const infeasible = -1e9
 const many = 150
 
 func newRound(cfg *Config, v *sched.View, p *sched.Plan, pool cluster.PoolID) *round {
-	r := &round{cfg: cfg, v: v, p: p, pool: pool, depth: cfg.Depth, moves: cfg.Moves, at: map[[2]int]int{}}
+	r := &round{cfg: cfg, v: v, p: p, pool: pool, depth: cfg.Depth, moves: cfg.Moves, at: map[cluster.GroupID]int{}}
 	r.survey()
 	r.gather()
 	for i := range r.members {
@@ -85,7 +84,7 @@ func (r *round) survey() {
 				continue
 			}
 			k := &r.kinds[t]
-			r.at[[2]int{int(id), int(g)}] = len(r.nodes)
+			r.at[g] = len(r.nodes)
 			k.nodes = append(k.nodes, len(r.nodes))
 			k.size = max(k.size, c.GroupCount(g))
 			r.nodes = append(r.nodes, node{id: id, group: g, typ: t, size: c.GroupCount(g)})
@@ -161,8 +160,7 @@ func (r *round) holdOf(a *cluster.Alloc, each int) *hold {
 	c := r.v.Cluster()
 	h := &hold{}
 	for i := range a.Shares {
-		g := c.GroupOf(a.Shares[i].Device)
-		n, ok := r.at[[2]int{int(c.GroupNode(g)), int(g)}]
+		n, ok := r.at[c.GroupOf(a.Shares[i].Device)]
 		if !ok || i > 0 && r.nodes[n].typ != h.typ {
 			return nil
 		}
@@ -266,23 +264,17 @@ func (r *round) speed(m *member, c cell, spread bool) float64 {
 	return s
 }
 
-// weigh sets the weights of the members.
+// weigh sets the weights of the members: samples in a second, if all of them tell that.
 func (r *round) weigh() {
 	rates, ok := r.v.Speeds.(interface {
 		Samples(*job.Job, *cluster.Cluster) (float64, bool)
 	})
-	r.samples = ok
-	for i := range r.members {
+	for i := 0; i < len(r.members) && ok; i++ {
 		m := &r.members[i]
-		if r.samples {
-			m.weight, r.samples = rates.Samples(m.j.Spec(), r.v.Cluster())
-		}
-		if !r.samples {
-			break
-		}
+		m.weight, ok = rates.Samples(m.j.Spec(), r.v.Cluster())
 	}
 	for i := range r.members {
-		if m := &r.members[i]; !r.samples {
+		if m := &r.members[i]; !ok {
 			m.weight = float64(m.j.GPUs())
 		}
 	}
@@ -290,9 +282,7 @@ func (r *round) weigh() {
 
 // throughput is that of a member in a cell on so many nodes; 0 nodes: as few as possible.
 func (r *round) throughput(i int, c cell, nodes int) float64 {
-	m := &r.members[i]
-	room := max(1, r.kinds[c.typ].size/r.each[i])
-	fewest := (c.tasks + room - 1) / room
+	m, fewest := &r.members[i], r.fewest(i, c)
 	nodes = max(nodes, fewest)
 	speed := r.speed(m, c, nodes > 1)
 	if steps := math.Log2(float64(nodes) / float64(max(fewest, 2))); steps > 0 {
@@ -353,8 +343,7 @@ func (r *round) place(i int, c cell) *hold {
 		}
 	}
 	r.undo(mark)
-	room := max(1, r.kinds[c.typ].size/r.each[i])
-	for per := min(c.tasks, room); per > 1; {
+	for per := min(c.tasks, r.room(i, c.typ)); per > 1; {
 		per = (per + 1) / 2
 		if r.throughput(i, c, (c.tasks+per-1)/per) == infeasible {
 			return nil
@@ -371,6 +360,5 @@ func (r *round) place(i int, c cell) *hold {
 
 // isTogether tells whether a hold is on as few nodes as possible.
 func (r *round) isTogether(i int, h *hold) bool {
-	room := max(1, r.kinds[h.typ].size/r.each[i])
-	return len(h.spots) == (h.tasks+room-1)/room
+	return len(h.spots) == r.fewest(i, h.cell)
 }
