@@ -18,11 +18,6 @@ import (
 // A job that finds GPUs, but not the cores beside them, takes those of a job that comes
 // after it in the order, as it would take its GPUs. The job that has neither is left alone.
 func TestRoomForCores(t *testing.T) {
-	cores := func(n int) *job.Demand {
-		d := job.Demand{}
-		d.Roles[0] = job.Role{Tasks: 1, GPU: unit.One, CPU: unit.Milli(1000 * n)}
-		return &d
-	}
 	for name, make := range map[string]func() (sched.Policy, error){"srtf": shortest.NewSRTF().Policy, "srsf": shortest.NewSRSF().Policy} {
 		c := cluster.New()
 		typ, err := c.AddType(cluster.GPUType{Name: "gpu"})
@@ -42,6 +37,32 @@ func TestRoomForCores(t *testing.T) {
 				name, run.End("short"), run.End("long"), run.End("longest"), run.Preemptions(), run.Log)
 		}
 	}
+}
+
+// cores is the demand of a job for a GPU and so many cores.
+func cores(n int) *job.Demand {
+	d := job.Demand{}
+	d.Roles[0] = job.Role{Tasks: 1, GPU: unit.One, CPU: unit.Milli(1000 * n)}
+	return &d
+}
+
+// A job that is chosen since another was stopped for the cores of a third goes by its place
+// of the next decision: at 30 s, k has less to do than h, which was chosen at 20 s in the
+// place of cores.
+func TestHeirGoesByItsPresentPlace(t *testing.T) {
+	c := cluster.New()
+	typ, err := c.AddType(cluster.GPUType{Name: "gpu"})
+	if _, e := c.AddNode(cluster.NodeSpec{GPUs: []cluster.GPUs{{Type: typ, Count: 3}}, CPU: 8000}); err != nil || e != nil {
+		t.Fatal(err, e)
+	}
+	run := simtest.Go(t, simtest.Config{Cluster: c, Make: shortest.NewSRTF().Policy},
+		simtest.Job{Key: "cores", Run: 100, Demand: cores(8)},
+		simtest.Job{Key: "x", GPUs: 1, Run: 60},
+		simtest.Job{Key: "y", GPUs: 1, Run: 20},
+		simtest.Job{Key: "h", At: 10, GPUs: 1, Run: 195},
+		simtest.Job{Key: "s", At: 20, Run: 10, Demand: cores(8)},
+		simtest.Job{Key: "k", At: 30, GPUs: 1, Run: 190})
+	starts(t, run, map[string]float64{"s": 20, "k": 30, "h": 60})
 }
 
 // A job that falls back to its last save is stopped when that costs least: at once when it

@@ -287,8 +287,14 @@ func (r *Policy) Decide(v *sched.View, p *sched.Plan) {
 	r.unplaced = r.unplaced[:0]
 	if r.Victims == AtCheckpoint {
 		r.bargain(v, p)
-		return
+	} else {
+		r.carryOut(v, p)
 	}
+	r.heirs(v)
+}
+
+// carryOut stops and starts jobs at once.
+func (r *Policy) carryOut(v *sched.View, p *sched.Plan) {
 	why := job.Reason{Code: job.MakesRoom, Job: job.None}
 	if len(r.starts) > 0 {
 		why.Job = r.starts[0].id
@@ -300,6 +306,19 @@ func (r *Policy) Decide(v *sched.View, p *sched.Plan) {
 	for _, s := range r.starts {
 		r.placed(s.id, r.begin(v, p, s) || r.room(v, p, s))
 	}
+}
+
+// heirs notes the waiting jobs that are chosen since others were stopped to make room
+// (room). They are tried at the next decision, by their places at that time.
+func (r *Policy) heirs(v *sched.View) {
+	if r.walks {
+		return
+	}
+	r.sel.Changes(func(id job.ID, chosen bool) {
+		if chosen && !v.Job(id).Running() {
+			r.unplaced = append(r.unplaced, id)
+		}
+	})
 }
 
 // begin starts a job, if there is room.
