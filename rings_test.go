@@ -27,7 +27,7 @@ var rings = map[string]ring{
 	"cluster/...": 1, "job": 1, "tenant": 1, "perf/...": 1, "place": 1, "state/...": 1, "sched": 1, "solve/...": 1, "policy/...": 1, "internal/jsontext": 1,
 
 	"solve/highs": 2, "engine": 2, "sim/...": 2, "eventlog/...": 2, "trace/...": 2, "report/...": 2, "docs/...": 2, "experiment/...": 2, "internal/published/...": 2,
-	"internal/fileio": 2, "internal/grid": 2, "internal/history/...": 2, "internal/kubelist": 2, "internal/oracle": 2, "internal/palette": 2, "internal/regime": 2, "internal/shared": 2, "internal/sealed": 2, "internal/workers": 2, "internal/longtest": 2, "internal/yamltext": 2,
+	"internal/fileio": 2, "internal/grid": 2, "internal/history/...": 2, "internal/kubelist": 2, "internal/oracle": 2, "internal/palette": 2, "internal/regime": 2, "internal/titan": 2, "internal/shared": 2, "internal/sealed": 2, "internal/workers": 2, "internal/longtest": 2, "internal/yamltext": 2,
 
 	"api/...": 3, "sdk/...": 3, "cmd/...": 3, "live/...": 3, "local/...": 3, "kube/...": 3, "examples/...": 3,
 	"internal/bench":               3, // a program that measures others

@@ -40,6 +40,7 @@ const (
 	AssumeSlices        Assumption = "slices"        // their workers take turns on fewer GPUs than they ask for
 	AssumeStages        Assumption = "stages"        // they go through the stages of one of eight models
 	AssumeTasks         Assumption = "tasks"         // they train one of eight models with the batch that they are told
+	AssumeTransfer      Assumption = "transfer"      // they tune one of four foundation models, and gain from each other as was measured
 	AssumeTuning        Assumption = "tuning"        // they tune one of three foundation models
 	AssumeUse           Assumption = "use"           // they use as much of their GPUs as measured training jobs do
 )
@@ -96,7 +97,8 @@ func assumptions() []assumption {
 		{AssumeSlices, "workers of jobs of several GPUs take turns on fewer of them", slicing, nil},
 		{AssumeStages, "jobs go through the stages of one of eight models, on all their GPUs", staged, nil},
 		{AssumeTasks, "jobs of one GPU train one of eight models with the batch that they are told", tasked, func(x *Experiment) error { return x.rebatch(gen.AssumeTasks(nil, x.Seed)) }},
-		{AssumeTuning, "jobs of whole GPUs fine-tune one of three foundation models, on 1 to 16 GPUs", tuning, func(x *Experiment) error { return x.tune() }},
+		{AssumeTransfer, "jobs of whole GPUs fine-tune ViT or RoBERTa, and gain from each other as was measured", transferring, func(x *Experiment) error { return x.tune(true) }},
+		{AssumeTuning, "jobs of whole GPUs fine-tune one of three foundation models, on 1 to 16 GPUs", tuning, func(x *Experiment) error { return x.tune(false) }},
 		{AssumeUse, "jobs use their GPUs as much as measured training jobs do", using, func(x *Experiment) error {
 			x.alter(func(c *sim.Config) { c.Meter = useMeter{x.Seed} })
 			return nil
@@ -300,18 +302,27 @@ func (x *Experiment) rebatch(a *gen.AssumedBatches) error {
 }
 
 func tuning(src trace.Source, o *Preparation) (trace.Source, func() string, error) {
-	a, err := gen.AssumeTuning(src, gen.FineTuning{Seed: o.Seed})
+	return tuningOne(src, o, false, "tune a foundation model, on 1 to 16 GPUs or as many as it asked for, drawn by its name")
+}
+
+func transferring(src trace.Source, o *Preparation) (trace.Source, func() string, error) {
+	return tuningOne(src, o, true, "tune ViT or RoBERTa, base or large, on 1 to 16 GPUs or as many as it asked for, drawn by its name")
+}
+
+func tuningOne(src trace.Source, o *Preparation, measured bool, taken string) (trace.Source, func() string, error) {
+	a, err := gen.AssumeTuning(src, gen.FineTuning{Seed: o.Seed, Measured: measured})
 	if err != nil {
 		return nil, nil, err
 	}
-	return a, o.told(&a.Jobs, "tune", "tune a foundation model, on 1 to 16 GPUs or as many as it asked for, drawn by its name"), nil
+	return a, o.told(&a.Jobs, "tune", taken), nil
 }
 
 // tune has jobs tune foundation models: how fast they are at each size, what they learn
 // from each other, and what it costs to begin one with and without a runtime, unless the
-// experiment says what transitions cost.
-func (x *Experiment) tune() error {
-	tuned, err := gen.AssumeTuning(nil, gen.FineTuning{Seed: x.Seed})
+// experiment says what transitions cost. The models are those that were measured with their
+// gains, or those of Ymir's evaluation.
+func (x *Experiment) tune(measured bool) error {
+	tuned, err := gen.AssumeTuning(nil, gen.FineTuning{Seed: x.Seed, Measured: measured})
 	if err != nil {
 		return err
 	}
@@ -444,7 +455,8 @@ func besideServices(src trace.Source, o *Preparation) (trace.Source, func() stri
 // mix has services run beside jobs that tune foundation models and jobs that need cores: the worlds
 // of AssumeServices, AssumeTuning and AssumeCPU together.
 func (x *Experiment) mix() error {
-	for _, world := range []func() error{x.tune, x.ration, x.serve} {
+	tune := func() error { return x.tune(false) }
+	for _, world := range []func() error{tune, x.ration, x.serve} {
 		if err := world(); err != nil {
 			return err
 		}

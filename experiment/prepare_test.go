@@ -176,7 +176,7 @@ func TestBegins(t *testing.T) {
 func TestAssumptions(t *testing.T) {
 	needs := map[experiment.Assumption]string{
 		experiment.AssumeBatches: "gimbal", experiment.AssumeBursts: "cassini", experiment.AssumeCommunication: "philly", experiment.AssumeCPU: "synergy", experiment.AssumeDatacenter: "lucid", experiment.AssumeDLRM: "rmixer", experiment.AssumeGoodput: "afs", experiment.AssumeHybrid: "afs", experiment.AssumeServices: "muxflow",
-		experiment.AssumeQuality: "slaq", experiment.AssumeScaling: "elasticflow", experiment.AssumeSlices: "easyscale", experiment.AssumeStages: "muri-s", experiment.AssumeTasks: "iadeep", experiment.AssumeTuning: "ymir", experiment.AssumeUse: "lucid",
+		experiment.AssumeQuality: "slaq", experiment.AssumeScaling: "elasticflow", experiment.AssumeSlices: "easyscale", experiment.AssumeStages: "muri-s", experiment.AssumeTasks: "iadeep", experiment.AssumeTransfer: "titan", experiment.AssumeTuning: "ymir", experiment.AssumeUse: "lucid",
 	}
 	if names := experiment.Assumptions(); len(names) != len(needs) {
 		t.Errorf("%q", names)

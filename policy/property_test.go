@@ -13,6 +13,7 @@ import (
 // settings that change its course, over random worlds of every shape.
 func TestProperties(t *testing.T) {
 	settings := map[string][]map[string]string{
+		"titan":        {{"merge": "false", "interval": "30s", "stay": "0"}, {"interval": "5s", "filter": "0"}},
 		"ymir":         {{"exact": "0", "onevent": "false", "stay": "0.1"}},
 		"optimus":      {{"interval": "45s", "place": "consolidated"}},
 		"pollux":       {{"interval": "10s", "population": "12", "generations": "8", "p": "1", "avoid": "false"}, {"interval": "20s", "population": "6", "generations": "3", "delay": "0s", "explore": "0"}},

@@ -63,7 +63,7 @@ func Formats() []Format {
 		helios(), heliosClamped(), heliosLog(),
 		itp(), pai2020(), paiSimulator(), openb(), alibabaDLRM(), alibabaGenAI(), kalos(), thetaGPU(),
 		tiresias(), muri(), gavelMSR(), gavel(), shockwave(), pollux(), synergy(),
-		elasticFlow(), arena(), chronus(), palPhilly(), palShockwave(), rubick(), ones(), allox(), mapa(), topologyAware(),
+		elasticFlow(), arena(), chronus(), palPhilly(), palShockwave(), rubick(), ones(), allox(), mapa(), topologyAware(), titanWorkload(),
 	}
 }
 

@@ -142,6 +142,9 @@ var samples = []struct {
 	{"ones", "time,model,task,epoch_size,patience,batch_size,lr,max_lr,target_acc,num_gpus\r\n39,bert,cola,8500,5,16,5.00E-06,2.00E-05,0.8,2\r\n", []string{
 		`{"job":"0","submit":39,"gpus":2,"work":500,"model":"bert","dataset":"cola","batch":16,"units":51000,"unit":"samples"}`,
 	}},
+	{"titan", "name,submission_time,application,num_gpus,target_batch_size,target_lr,target_gradient_steps,target_metric\nvit@frgfm#imagenette-0,45,vit@frgfm#imagenette,1,48,4e-4,1,0.99\n", []string{
+		`{"job":"vit@frgfm#imagenette-0","submit":45,"roles":[{"tasks":1,"min":1,"max":12,"gpu":1}],"work":305.808,"name":"vit-frgfm#imagenette","kind":"fine-tuning","model":"vit","backbone":"vit","dataset":"frgfm#imagenette","batch":48,"units":9,"unit":"epochs"}`,
+	}},
 	{"allox", "# 0\n1 7 1 3 queue0\nstage -1.0 32.0 14.0 97.0 1.0 2.0 50.0 1 -0.5 0.1\n0\n# 1\n1 8 1 5 queue1\nstage -1.0 32.0 1.0 90.0 1.0 2.0 26.0 2\n0\n", []string{
 		`{"job":"7","submit":3,"roles":[{"tasks":1,"gpu":1,"mem":2147483648}],"work":50,"name":"0","tenant":"queue0","estimate":55,"hints":{"cpu_time":97,"cpu_estimate":48.5,"cpus":32,"cpu_mem":15032385536}}`,
 		`{"job":"8","submit":5,"roles":[{"tasks":2,"gpu":1,"mem":2147483648}],"work":26,"name":"1","tenant":"queue1","estimate":26,"hints":{"cpu_time":90,"cpu_estimate":90,"cpus":32,"cpu_mem":1073741824}}`,

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/norn-scheduler/norn/internal/fileio"
 	"github.com/norn-scheduler/norn/job"
 )
 
@@ -145,7 +146,7 @@ type Reader struct {
 	shift   time.Duration // from the file's zero to that of what is given out
 }
 
-// Open opens the trace at path, "-" being standard input, and reads up to the first job.
+// Open opens the trace at path, "-" being standard input, a.zip/b.csv a file in a ZIP archive, and reads up to the first job.
 // It fails on options that Check refuses, on a file that cannot be read, on a format that
 // is not known or that several might be, and on what is wrong with the first rows. An
 // error names the file; one about a row is an *Error, which names line and column, too.
@@ -153,13 +154,13 @@ func Open(path string, opt Options) (*Reader, error) {
 	if path == "-" {
 		return open(os.Stdin, nil, "standard input", opt, nil)
 	}
-	f, err := os.Open(path)
+	f, err := fileio.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	var reopen func() (io.ReadCloser, error)
-	if st, err := f.Stat(); err == nil && st.Mode().IsRegular() {
-		reopen = func() (io.ReadCloser, error) { return os.Open(path) }
+	if fileio.Regular(path) {
+		reopen = func() (io.ReadCloser, error) { return fileio.Open(path) }
 	}
 	return open(f, f, path, opt, reopen)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/experiment/whatif"
+	"github.com/norn-scheduler/norn/internal/fileio"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy/defrag"
 	"github.com/norn-scheduler/norn/policy/replica"
@@ -330,7 +331,7 @@ func (f *simFlags) findCluster(args []string) (*eventlog.Header, error) {
 	}
 	path := args[0]
 	var header *eventlog.Header
-	if path != "-" {
+	if _, _, packed := fileio.InZip(path); path != "-" && !packed {
 		info, err := os.Stat(path)
 		if err != nil {
 			return nil, err

@@ -10,6 +10,7 @@ func Studies() []Study {
 		themis(), astraea(), gandivaFair(), fgd(), hivedCells(), // fair.go
 		mapa(), topologyAware(), cassiniStudies(), mastStudies(), criusStudies(),
 		pollux(), sia(), slaq(), ones(), easyscale(), optimus(), afs(), elasticflow(), chronus(), ymir(), // elastic.go
+		titanStudies(),
 		gas(),
 		aSRPT(),
 		lyra(), freetrain(), singularity(), // borrowed.go

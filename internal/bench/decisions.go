@@ -62,6 +62,7 @@ func questions() []question {
 		{policy: "muri-l", assume: experiment.AssumeStages, bound: 100 * time.Millisecond},
 		{policy: "themis", bound: 100 * time.Millisecond},
 		{policy: "ymir", assume: experiment.AssumeTuning, bound: 100 * time.Millisecond},
+		{policy: "titan", assume: experiment.AssumeTransfer, bound: 100 * time.Millisecond},
 		{policy: "lucid", assume: experiment.AssumeUse},
 		{policy: "gavel"},
 		{policy: "pop"},

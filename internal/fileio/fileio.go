@@ -103,8 +103,12 @@ func Replace(path, by string) error {
 
 // Hash is the SHA-256 of a file, in hexadecimal digits; of a folder, that of the names,
 // lengths and contents of all files in it, in the order of their names. It is empty for
-// what can be read once only, such as a pipe.
+// what can be read once only, such as a pipe. Of a file in a ZIP archive it is that of the
+// archive.
 func Hash(path string) (string, error) {
+	if archive, _, in := InZip(path); in {
+		path = archive
+	}
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() && !info.IsDir() {
 		return "", err

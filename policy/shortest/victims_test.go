@@ -46,9 +46,8 @@ func cores(n int) *job.Demand {
 	return &d
 }
 
-// A job that is chosen since another was stopped for the cores of a third goes by its place
-// of the next decision: at 30 s, k has less to do than h, which was chosen at 20 s in the
-// place of cores.
+// A job is chosen at 20 s since another was stopped, whose cores a third needs. It goes by its
+// place of the next decision: at 30 s, k has less to do than h.
 func TestHeirGoesByItsPresentPlace(t *testing.T) {
 	c := cluster.New()
 	typ, err := c.AddType(cluster.GPUType{Name: "gpu"})

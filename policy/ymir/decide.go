@@ -35,6 +35,9 @@ func (y *policy) solvePool(v *sched.View, p *sched.Plan, pool cluster.PoolID) {
 	var groups []*group
 	inGroup := func(j sched.Job) {
 		name := j.Spec().Backbone
+		if y.titan() {
+			name = ""
+		}
 		at, found := slices.BinarySearchFunc(groups, name, func(g *group, name string) int { return cmp.Compare(g.backbone, name) })
 		if !found {
 			groups = slices.Insert(groups, at, &group{backbone: name})
@@ -79,10 +82,18 @@ func (y *policy) solvePool(v *sched.View, p *sched.Plan, pool cluster.PoolID) {
 	y.quotas(v, groups, y.nodeGPUs(v, pool), max(0, gpus))
 	var all []outcome
 	for _, g := range groups {
+		jobs := g.jobs
+		if y.titan() {
+			var others []sched.Job
+			jobs, others = y.shortest(v, g.jobs, y.nodeGPUs(v, pool), g.quota)
+			for _, j := range others {
+				all = append(all, outcome{jobs: []sched.Job{j}})
+			}
+		}
 		s := &solve{y: y, v: v}
-		out, err := s.run(pool, g.quota, g.jobs)
+		out, err := s.run(pool, g.quota, jobs)
 		if err != nil {
-			p.Invalidate(fmt.Errorf("policy ymir, jobs of %q: %w", g.backbone, err))
+			p.Invalidate(fmt.Errorf("GPUs for jobs of %q: %w", g.backbone, err))
 			return
 		}
 		all = append(all, out...)

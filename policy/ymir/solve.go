@@ -103,6 +103,9 @@ func (s *solve) run(pool cluster.PoolID, gpus int, jobs []sched.Job) ([]outcome,
 	node := s.y.nodeGPUs(s.v, pool)
 	s.sizes = sizesOf(max(1, min(gpus, usable(jobs))), node, jobs)
 	share := (gpus + len(jobs) - 1) / max(1, len(jobs))
+	if s.y.titan() {
+		share = max(1, gpus/max(1, len(jobs)))
+	}
 	s.fair, s.twice = roundUp(s.sizes, share), roundUp(s.sizes, 2*s.sizes[roundUp(s.sizes, share)])
 	s.scarce = gpus < len(jobs)
 	s.table, _ = s.v.Transfer.(tabled)
@@ -294,7 +297,11 @@ func (s *solve) rank() {
 func (s *solve) cost(e *entity) solver.Entity {
 	out := solver.Entity{Cost: make([]float64, len(s.sizes)), Queued: e.queued}
 	for a := range s.sizes {
-		if e.mate == nil {
+		switch {
+		case e.mate == nil && s.y.titan():
+			out.Cost[a] = s.remaining(e.time(a), e.time(e.fair), 1)
+			continue
+		case e.mate == nil:
 			out.Cost[a] = s.objective(e.time(a)/e.time(e.fair), 1, 1)
 			continue
 		}
@@ -359,10 +366,13 @@ func (s *solve) pair(a, b *task, how job.Merge, fs [2]float64, size int) (time, 
 // alone at its fair share. So what the pair gains is held against two jobs side by side, and
 // where GPUs are idle the second must gain more than it waits.
 func (s *solve) pairCost(a, b *task, how job.Merge, fs [2]float64, size int) float64 {
-	if s.y.cfg.Objective == LiteralMax {
-		time, tranWt := s.pair(a, b, how, fs, size)
+	switch time, tranWt := s.pair(a, b, how, fs, size); s.y.cfg.Objective {
+	case LiteralMax:
 		fair, _ := s.pair(a, b, how, fs, min(a.twice, b.twice))
 		return s.objective(time/fair, tranWt, 2)
+	case Remaining:
+		fair, _ := s.pair(a, b, how, fs, min(a.fair, b.fair))
+		return s.remaining(time, fair, tranWt)
 	}
 	ta, tb := a.time(size), b.time(size)
 	if math.IsInf(ta, 1) || math.IsInf(tb, 1) {
@@ -380,7 +390,7 @@ func (s *solve) mergeable(a, b *entity) bool {
 	if a.bound != job.None || b.bound != job.None {
 		return a.bound == b.j.ID
 	}
-	if !job.MayMerge(a.j.Spec(), b.j.Spec()) {
+	if a.j.Spec().Backbone != b.j.Spec().Backbone || !job.MayMerge(a.j.Spec(), b.j.Spec()) {
 		return false
 	}
 	if !s.y.cfg.Started && !(a.fresh && b.fresh) {
@@ -417,6 +427,8 @@ func (s *solve) Gain(i, j int) float64 {
 		return 0
 	case s.y.cfg.Objective == LiteralMax:
 		return 2 - 2/w
+	case s.y.titan():
+		return 2 - 1/w
 	}
 	return apart - cost
 }

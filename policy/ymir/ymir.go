@@ -51,6 +51,7 @@ type Objective uint8
 const (
 	Slowdown   Objective = iota // the least sum of slowdowns
 	LiteralMax                  // the largest sum of the ratios that the paper prints, which are speedups; for study
+	Remaining                   // that of Titan
 )
 
 // Config is the settings of the policy.
@@ -110,7 +111,8 @@ func (c *Config) Params() param.Set {
 	}
 }
 
-// longest is the longest that a job may be measured, and its measurements evaluated.
+// longest is the longest that a job may be measured, its measurements evaluated, and an
+// interval of Titan.
 const longest = 24 * time.Hour
 
 // Needs says what the policy lives on.

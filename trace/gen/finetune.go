@@ -31,6 +31,9 @@ type FineTuning struct {
 	// whole nodes of them. The paper does not say how many are.
 	Pipelines float64
 
+	// Measured has jobs tune MeasuredFamilies instead of Families.
+	Measured bool
+
 	// Foretold is how the gains that the scheduler believes in come about.
 	Foretold Foretold
 }
@@ -130,6 +133,9 @@ func (w *Workload) Source() trace.Source { return trace.FromMemory(w.Entries) }
 
 func (o *FineTuning) families() ([]Family, error) {
 	all := Families()
+	if o.Measured {
+		all = MeasuredFamilies()
+	}
 	names := make([]string, len(all))
 	for i := range all {
 		names[i] = all[i].Name
@@ -179,7 +185,10 @@ func (f *Family) tasks(rng *rand.Rand) []tuned {
 		k := (f.Epochs[0] + (f.Epochs[1]-f.Epochs[0])*rng.Float64()) * stepsPerEpoch
 		c := estimator.Curve{B0: 0.3 * rng.Float64(), B1: 1, B2: 1000 / (k * k)}
 		t := tuned{task: perf.Task{Backbone: f.Name, Dataset: s.Name}, set: s, curve: c, k: c.Iterations(0)}
-		t.epochs = float64(t.k) / stepsPerEpoch
+		if t.epochs = float64(t.k) / stepsPerEpoch; s.Epochs > 0 {
+			t.curve.B2 = 1000 / (s.Epochs * s.Epochs * stepsPerEpoch * stepsPerEpoch)
+			t.k, t.epochs = t.curve.Iterations(0), s.Epochs
+		}
 		out[i] = t
 	}
 	return out
@@ -190,6 +199,10 @@ func (f *Family) gains(rng *rand.Rand, tasks []tuned, how Foretold) (truth, beli
 	mu := (math.Log(f.Low) + math.Log(f.High)) / 2
 	sigma := (math.Log(f.High) - math.Log(f.Low)) / (2 * 0.6744897501960817)
 	cut := func(x float64) float64 { return min(10, max(0.5, x)) }
+	if f.After != nil {
+		truth = f.measured(tasks)
+		return truth, truth
+	}
 	n := len(tasks)
 	after := make([]float64, n*n)
 	for i := range after {

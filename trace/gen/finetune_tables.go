@@ -24,6 +24,9 @@ type Family struct {
 	Correlation float64
 	// How wrong K is foretold: mean and largest relative error, alone and merged.
 	Alone, Merged Wrong
+	// Measured gains, as in titan.Model, in the order of Sets; nil: they are drawn.
+	After, Together [][]float64
+
 	// LossNoise is the error of each loss of a measured trace, so large that K is foretold
 	// from it as wrongly as Alone says.
 	LossNoise float64
@@ -38,6 +41,7 @@ type DataSet struct {
 	Samples float64
 	Batch   int     // global
 	Share   float64 // of the jobs
+	Epochs  float64 // that it takes, as measured; 0: they are drawn
 }
 
 // Families are the three of Ymir's evaluation. The steps of vit and roberta are
@@ -54,9 +58,9 @@ func Families() []Family {
 			Name: "vit", Step: perf.Step{Fixed: 0.0175, Sample: 0.00322, Batch: 256, Near: 0.005, NearGPU: 0.00475, Far: 0.0189, FarGPU: 0.00561},
 			Cost: perf.Switch{Cold: 46 * time.Second, Warm: 3 * time.Second, Save: 12 * time.Second, Reverse: true},
 			Sets: []DataSet{
-				{"imagenette", 9.469 * k, 48, 50}, {"imagenet-split-1", 128 * k, 384, 48}, {"cifar100", 50 * k, 576, 48},
-				{"cat-and-dog", 8 * k, 576, 47}, {"fashion-mnist", 60 * k, 576, 40}, {"imagenet-split-0", 128 * k, 192, 29},
-				{"mnist", 60 * k, 48, 27}, {"food101", 75.75 * k, 48, 18}, {"imagenet-split-2", 128 * k, 48, 13},
+				{"imagenette", 9.469 * k, 48, 50, 0}, {"imagenet-split-1", 128 * k, 384, 48, 0}, {"cifar100", 50 * k, 576, 48, 0},
+				{"cat-and-dog", 8 * k, 576, 47, 0}, {"fashion-mnist", 60 * k, 576, 40, 0}, {"imagenet-split-0", 128 * k, 192, 29, 0},
+				{"mnist", 60 * k, 48, 27, 0}, {"food101", 75.75 * k, 48, 18, 0}, {"imagenet-split-2", 128 * k, 48, 13, 0},
 			},
 			Epochs: [2]float64{6, 24}, Low: 0.75, High: 2.1, Correlation: 0.44, Alone: Wrong{0.057, 0.081}, Merged: Wrong{0.154, 0.268}, LossNoise: 0.0015,
 		},
@@ -64,9 +68,9 @@ func Families() []Family {
 			Name: "roberta", Step: perf.Step{Fixed: 0.0206, Sample: 0.01055, Batch: 52, Near: 0.0005, Far: 0.0065, FarGPU: 0.001825},
 			Cost: perf.Switch{Cold: 52 * time.Second, Warm: 4 * time.Second, Save: 16 * time.Second, Reverse: true},
 			Sets: []DataSet{
-				{"qnli", 104.743 * k, 128, 36}, {"sst2", 67.349 * k, 128, 36}, {"rte", 2.49 * k, 16, 12},
-				{"wnli", 0.635 * k, 16, 11}, {"stsb", 5.749 * k, 16, 8}, {"mrpc", 3.668 * k, 128, 6},
-				{"qqp", 363.846 * k, 64, 5}, {"mnli", 392.702 * k, 192, 4}, {"snli", 550.152 * k, 64, 2},
+				{"qnli", 104.743 * k, 128, 36, 0}, {"sst2", 67.349 * k, 128, 36, 0}, {"rte", 2.49 * k, 16, 12, 0},
+				{"wnli", 0.635 * k, 16, 11, 0}, {"stsb", 5.749 * k, 16, 8, 0}, {"mrpc", 3.668 * k, 128, 6, 0},
+				{"qqp", 363.846 * k, 64, 5, 0}, {"mnli", 392.702 * k, 192, 4, 0}, {"snli", 550.152 * k, 64, 2, 0},
 			},
 			Epochs: [2]float64{1, 4}, Low: 1, High: 3, Correlation: 0.79, Alone: Wrong{0.083, 0.248}, Merged: Wrong{0.137, 0.316}, LossNoise: 0.043,
 		},
@@ -74,9 +78,9 @@ func Families() []Family {
 			Name: "vicuna", Step: perf.Step{Fixed: 0.05, Sample: 0.1, Batch: 8, Near: 0.0048, Far: 0.0073, FarGPU: 0.0018},
 			Cost: perf.Switch{Cold: 63 * time.Second, Warm: 8 * time.Second, Save: 33 * time.Second, Reverse: true},
 			Sets: []DataSet{
-				{"dialogue", 15 * k, 32, 1}, {"instruct", 52 * k, 64, 1}, {"math", 7.5 * k, 32, 1},
-				{"code", 20 * k, 64, 1}, {"summary", 12 * k, 32, 1}, {"medical", 6 * k, 32, 1},
-				{"legal", 3 * k, 16, 1}, {"finance", 5 * k, 16, 1}, {"roleplay", 9 * k, 32, 1},
+				{"dialogue", 15 * k, 32, 1, 0}, {"instruct", 52 * k, 64, 1, 0}, {"math", 7.5 * k, 32, 1, 0},
+				{"code", 20 * k, 64, 1, 0}, {"summary", 12 * k, 32, 1, 0}, {"medical", 6 * k, 32, 1, 0},
+				{"legal", 3 * k, 16, 1, 0}, {"finance", 5 * k, 16, 1, 0}, {"roleplay", 9 * k, 32, 1, 0},
 			},
 			Epochs: [2]float64{2, 8}, Low: 0.75, High: 1.55, Correlation: 0.57, Alone: Wrong{0.113, 0.223}, Merged: Wrong{0.111, 0.329}, LossNoise: 0.07,
 		},
