@@ -175,6 +175,18 @@ func TestGuestsAreAvoided(t *testing.T) {
 	}
 }
 
+// Two guests have a part of a GPU each. While one of them must not be stopped, nobody takes the
+// cell; when that one has ended, its owner takes it from the other.
+func TestGuestThatMustNotBeStopped(t *testing.T) {
+	w := newWorld(t, nodes(t, 1, 1), vc("A", 1))
+	const pinned, other job.ID = 7, 8
+	w.space.Guest(pinned, []cluster.DeviceID{0, 0}, true)
+	w.space.Guest(other, []cluster.DeviceID{0}, false)
+	w.is(w.start(0, 0, 1), "nowhere")
+	w.space.Release(pinned)
+	w.is(w.start(0, 0, 1), "n0[0]")
+}
+
 // Acceptance C: however the jobs of one virtual cluster come, those of the other find their node whole.
 func TestNodeOfAnother(t *testing.T) {
 	w := newWorld(t, nodes(t, 2, 16), vc("VC1", 0, 0, 0, 0, 1), vc("VC2", 0, 0, 0, 0, 1))

@@ -282,7 +282,7 @@ const (
 func (w *walk) cost(pos int) int {
 	g := &w.c.gpus[pos]
 	switch {
-	case w.c.marks[pos] == w.c.mark || g.unusable || g.fixed:
+	case w.c.marks[pos] == w.c.mark || g.unusable || g.fixed > 0:
 		return tooMuch
 	case g.job != job.None:
 		if w.over && g.priority < w.r.Priority {

@@ -27,7 +27,7 @@ type gpu struct {
 	job      job.ID // the guaranteed job that has it, or None
 	priority int32  // of that job
 	guests   int16  // opportunistic jobs on it
-	fixed    bool   // whoever has it must not be stopped
+	fixed    int16  // jobs on it that must not be stopped
 	unusable bool
 }
 
@@ -43,7 +43,7 @@ func (g *gpu) tally() tally {
 	switch {
 	case g.job != job.None:
 		return tally{kept: 1}
-	case g.guests > 0 && (g.fixed || g.unusable):
+	case g.guests > 0 && (g.fixed > 0 || g.unusable):
 		return tally{guests: 1}
 	case g.guests > 0:
 		return tally{guests: 1, open: 1}
@@ -398,8 +398,16 @@ func (s *Space) Guest(id job.ID, devices []cluster.DeviceID, fixed bool) {
 	s.holds[id] = h
 	s.eachGuest(h, func(g *gpu) {
 		g.guests++
-		g.fixed = g.fixed || fixed
+		g.fixed += one(fixed)
 	})
+}
+
+// one is how many jobs it makes that must not be stopped.
+func one(fixed bool) int16 {
+	if fixed {
+		return 1
+	}
+	return 0
 }
 
 // eachGuest changes the GPUs of a guest.
@@ -421,12 +429,12 @@ func (s *Space) Release(id job.ID) {
 	if h.vc == NoVC {
 		s.eachGuest(h, func(g *gpu) {
 			g.guests--
-			g.fixed = g.fixed && g.guests > 0
+			g.fixed -= one(h.fixed)
 		})
 		return
 	}
 	c, p := s.chains[h.chain], &s.vcs[h.vc].chains[h.chain]
-	s.change(c, h.at, func(g *gpu) { g.job, g.fixed = job.None, false })
+	s.change(c, h.at, func(g *gpu) { g.job, g.fixed = job.None, 0 })
 	p.used -= len(h.at)
 	if p.priorities[h.priority] -= len(h.at); p.priorities[h.priority] == 0 {
 		delete(p.priorities, h.priority)
@@ -539,7 +547,7 @@ func (s *Space) Take(id job.ID, f *Found, fixed bool) {
 			h.roots = append(h.roots, Root{level, rank, 1})
 		}
 	}
-	s.change(c, h.at, func(g *gpu) { g.job, g.priority, g.fixed = id, f.priority, fixed })
+	s.change(c, h.at, func(g *gpu) { g.job, g.priority, g.fixed = id, f.priority, one(fixed) })
 	p := &s.vcs[f.vc].chains[f.chain]
 	p.used += len(h.at)
 	p.priorities[f.priority] += len(h.at)
