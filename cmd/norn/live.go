@@ -66,7 +66,7 @@ func (s *shell) commands() []*cobra.Command {
 	return []*cobra.Command{
 		s.submitCommand(), s.runCommand(), s.attachCommand(), s.psCommand(), s.topCommand(), s.logsCommand(), s.whyCommand(),
 		s.cancelCommand(), s.holdCommand(), s.releaseCommand(), s.requeueCommand(), s.resizeCommand(),
-		s.historyCommand(), s.statusCommand(), s.nodesCommand(), s.fsckCommand(), s.eventsCommand(), s.drainCommand(), s.undrainCommand(), s.useCommand(), s.planCommand(), s.webCommand(),
+		s.historyCommand(), s.statusCommand(), s.nodesCommand(), s.fsckCommand(), s.eventsCommand(), s.drainCommand(), s.undrainCommand(), s.useCommand(), s.planCommand(), s.autotuneCommand(), s.webCommand(),
 	}
 }
 

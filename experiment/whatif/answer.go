@@ -15,6 +15,7 @@ import (
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/report"
 	"github.com/norn-scheduler/norn/sim"
+	"github.com/norn-scheduler/norn/trace"
 )
 
 // Answer simulates all that is asked. The context ends it. It fails on a
@@ -27,12 +28,7 @@ func (q *Question) Answer(ctx context.Context) (*Plan, error) {
 	if err := h.Check(q.clock()); err != nil {
 		return nil, err
 	}
-	p := &Plan{q: q, h: h, set: h.set(), jobs: h.Jobs, force: experiment.ChoiceOf(h.last())}
-	if q.Costs != nil {
-		p.costs = *q.Costs
-	} else {
-		p.costs = h.Measured()
-	}
+	p := &Plan{q: q, h: h, set: h.set(), jobs: q.jobs(), costs: *q.costs(), force: experiment.ChoiceOf(h.last())}
 	_, p.Unchecked = p.force.Make()
 	if p.Unchecked != nil && len(q.Policies) == 0 {
 		return nil, fmt.Errorf("the policy that was in force cannot be simulated here: %w; name another one with --policy", p.Unchecked)
@@ -40,9 +36,6 @@ func (q *Question) Answer(ctx context.Context) (*Plan, error) {
 	was, err := h.Was()
 	if err != nil {
 		return nil, err
-	}
-	if q.Estimates.believed {
-		p.believe()
 	}
 	for _, i := range p.set {
 		p.sides.Jobs = append(p.sides.Jobs, report.JobOf(&p.jobs[i]))
@@ -77,16 +70,6 @@ func (q *Question) choices() []experiment.Choice {
 		}
 	}
 	return out
-}
-
-// believe gives jobs what the scheduler believed of them as their users' word.
-func (p *Plan) believe() {
-	p.jobs = slices.Clone(p.jobs)
-	for i, d := range p.h.Believed {
-		if p.jobs[i].Job.Estimate = 0; d >= 0 {
-			p.jobs[i].Job.Estimate = max(1, d)
-		}
-	}
 }
 
 // happened adds what happened.
@@ -124,18 +107,59 @@ func (m *Machine) suffix() string {
 	return ", " + m.Name
 }
 
+// experiment is a machine on which the jobs are played again.
+func (q *Question) experiment(m *Machine, script []eventlog.Event, costs *perf.Costs) *experiment.Experiment {
+	x := &experiment.Experiment{
+		Spec: m.Spec, Estimate: q.Estimates.of, Seed: 1, Costs: costs, Report: q.Report, Sleep: m.Sleep, Defrag: m.Defrag,
+		World: func(c *sim.Config) { c.Script = slices.Clone(script) },
+	}
+	header := &q.History.Parts[0].Header
+	if header.World != experiment.Simulated && m.Name == "" {
+		x.Model = perf.Reference{} // a live world counts what was done in seconds, wherever it was
+	}
+	x.Header.Origin, x.Header.Trace = header.Origin, "what happened "+q.History.When(q.clock())
+	return x
+}
+
+// World is the machine that was there, as an experiment, and the jobs to be played again on it with the
+// estimates that policies know. It fails as History.Was does.
+func (q *Question) World() (*experiment.Experiment, experiment.Jobs, error) {
+	was, err := q.History.Was()
+	if err != nil {
+		return nil, nil, err
+	}
+	return q.experiment(&Machine{Spec: was}, q.History.Script, q.costs()), q.jobs(), nil
+}
+
+// costs are those that transitions are taken to have.
+func (q *Question) costs() *perf.Costs {
+	if q.Costs != nil {
+		return q.Costs
+	}
+	measured := q.History.Measured()
+	return &measured
+}
+
+// jobs are those of the history, with the estimates that policies know: what the scheduler believed of them
+// as their users' word, where that is asked for.
+func (q *Question) jobs() []trace.Entry {
+	h := q.History
+	if !q.Estimates.believed {
+		return h.Jobs
+	}
+	jobs := slices.Clone(h.Jobs)
+	for i, d := range h.Believed {
+		if jobs[i].Job.Estimate = 0; d >= 0 {
+			jobs[i].Job.Estimate = max(1, d)
+		}
+	}
+	return jobs
+}
+
 // on simulates the jobs under all policies on one machine.
 func (p *Plan) on(ctx context.Context, m *Machine, script []eventlog.Event) error {
 	q, suffix := p.q, m.suffix()
-	x := &experiment.Experiment{
-		Spec: m.Spec, Estimate: q.Estimates.of, Seed: 1, Costs: &p.costs, Report: q.Report, Sleep: m.Sleep, Defrag: m.Defrag,
-		World: func(c *sim.Config) { c.Script = slices.Clone(script) },
-	}
-	header := &p.h.Parts[0].Header
-	if header.World != experiment.Simulated && suffix == "" {
-		x.Model = perf.Reference{} // a live world counts what was done in seconds, wherever it was
-	}
-	x.Header.Origin, x.Header.Trace = header.Origin, "what happened "+p.h.When(q.clock())
+	x := q.experiment(m, script, &p.costs)
 	if q.Folder != nil {
 		x.Log = func(run string) (experiment.Log, error) { return q.Folder.Log(run + suffix) }
 	}

@@ -228,6 +228,20 @@ func (h *History) set() []int {
 	return out
 }
 
+// Compared is how many jobs are part of what is compared: those that have ended after they ran.
+func (h *History) Compared() int { return len(h.set()) }
+
+// Parted is when the later part of the jobs that are compared begins to be submitted, since the log began; they
+// must be some.
+func (h *History) Parted(later float64) time.Duration {
+	var at []time.Duration
+	for _, i := range h.set() {
+		at = append(at, max(h.From, h.State.Record(h.Of[i]).Job.Submit))
+	}
+	slices.Sort(at)
+	return at[min(len(at)-1, int(float64(len(at))*(1-later)))]
+}
+
 // Check fails on a history in which too little happened: no job has ended after it ran.
 func (h *History) Check(clock *time.Location) error {
 	if len(h.set()) > 0 {
