@@ -278,6 +278,52 @@ class Training(Tasks):
         self.assertAlmostEqual(self.result()["lr"], 0.02 * 40 / 16 / (1 + 0.02 * 20), delta=1e-12)
 
 
+    def proposed(self, by: str, steps: int = 30, **more: Any) -> List[Tuple[int, int]]:
+        """Epochs and batches of a run with a proposer, that is stopped on two workers and
+        goes on on one; Norn is told of each batch. Every sample is trained once an epoch."""
+        fake = FakeNorn(self.folder)
+        self.addCleanup(fake.close)
+        self.run_of(2, 1, [75, 75], env=fake.env(NORN_RUN="1"), propose=by, steps=steps, stop={"1": ["all", 9, "body"]}, **more)
+        self.run_of(1, 2, env=fake.env(NORN_RUN="2"), propose=by, steps=steps, **more)
+        log = self.log()
+        self.assertEqual(sorted(log), list(range(steps)))
+        for epoch in range(log[steps - 1][0]):
+            seen = sorted(i for e, ids, _ in log.values() if e == epoch for i in ids)
+            self.assertEqual(seen, list(range(103)), "an epoch is all samples once")
+        first: Dict[int, int] = {}  # batch of an epoch: that of its first step
+        for e, ids, _ in (log[k] for k in sorted(log)):
+            first.setdefault(e, len(ids))
+        self.assertLessEqual(set(fake.told("batch")), set(first.values()))
+        self.assertEqual(fake.told("batch")[-1], first[max(first)], "Norn is told")
+        return sorted(first.items())
+
+    def test_proposed_by_a_table(self) -> None:
+        self.assertEqual(self.proposed("table"), [(0, 16), (1, 32), (2, 8), (3, 8)][: len(self.proposed_epochs(30, [16, 32, 8, 8]))])
+
+    @staticmethod
+    def proposed_epochs(steps: int, sizes: Sequence[int]) -> List[int]:
+        """The epochs that so many steps reach, with batches of these sizes."""
+        out: List[int] = []
+        for epoch, size in enumerate(sizes):
+            if steps <= 0:
+                break
+            out.append(epoch)
+            steps -= -(-103 // size)
+        return out
+
+    def test_proposed_by_goodput(self) -> None:
+        got = self.proposed("goodput", noise=True)
+        self.assertEqual(got[0], (0, 16))
+        for (_, a), (_, b) in zip(got, got[1:]):
+            self.assertTrue(8 <= b <= 64 and a / 2 <= b <= 2 * a, got)
+
+    def test_proposed_by_arbiter(self) -> None:
+        got = dict(self.proposed("arbiter", steps=40))
+        self.assertEqual((got[0], got[1]), (16, 16), "nothing changes inside an interval of two epochs")
+        self.assertTrue(all(8 <= b <= 64 for b in got.values()), got)
+        self.assertNotEqual(got[2], 16, got)
+        self.assertEqual(got.get(3, got[2]), got[2], got)
+
     def test_paced(self) -> None:
         fake = FakeNorn(self.folder)
         self.addCleanup(fake.close)

@@ -19,6 +19,7 @@ import threading  # noqa: E402
 import torch  # noqa: E402
 
 import norn.torch as nt  # noqa: E402
+from norn.proposer import Goodput, Range, Table  # noqa: E402
 
 folder, options = sys.argv[1], json.loads(sys.argv[2])
 N, STEPS, BATCH = 103, options.get("steps", 60), 16
@@ -72,6 +73,18 @@ if options.get("plain"):
     sys.exit(0)
 if options.get("own_group"):
     torch.distributed.init_process_group("gloo")
+proposer = None
+if options.get("propose") == "table":
+    proposer = Table({0: BATCH, 1: 32, 2: 8})
+elif options.get("propose") == "goodput":
+    proposer = Goodput(Range(8, 64))
+elif options.get("propose") == "arbiter":
+    held = torch.utils.data.TensorDataset(torch.sin(torch.arange(240.0, dtype=torch.float64)).reshape(40, 6), torch.zeros(40, 1, dtype=torch.float64))
+    proposer = nt.Arbiter(
+        model[:2], model[2], held, batches=Range(8, 64), first=BATCH, loss=torch.nn.functional.mse_loss,
+        network=torch.nn.Linear(6, 4).double(), every=2, sample=16, rate=0.05, weight_rate=0.1,
+    )
+    proposer.warm_up(rate=0.01)
 run = nt.Run(
     model,
     optimizer,
@@ -80,6 +93,7 @@ run = nt.Run(
     save_every=options.get("save_every", 1e9),
     save_frozen=not options.get("freeze"),
     noise=options.get("noise", False),
+    proposer=proposer,
     on_batch=resized if options.get("resize") else None,
 )
 out = open(os.path.join(folder, f"log.{job.run}.{run.rank}"), "w")

@@ -12,8 +12,9 @@ again at any step: each step trains the same samples, and none is left out or
 taken twice. See Run.
 """
 
+from .arbiter import Arbiter
 from .measure import Fisher
 from .run import Run
 from .state import Unusable, previous
 
-__all__ = ["Fisher", "Run", "Unusable", "previous"]
+__all__ = ["Arbiter", "Fisher", "Run", "Unusable", "previous"]

@@ -16,6 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 from ..balance import Balance
 from ..job import Job, init
 from ..outbox import Times
+from ..proposer import Proposer, Trained
 from ..samples import Order, Pass, Position, Work, batches, passes, remaining_steps
 from . import state
 from .group import Agreement, Group
@@ -43,6 +44,8 @@ class Run:
     on_batch           call(old, new) on all workers before the global batch size changes
                        as Norn wishes, such as to scale learning rates; without,
                        such wishes are not followed
+    proposer           says at the end of every few epochs with which global batch to go on
+                       (norn.proposer, Arbiter); Norn's wishes, where on_batch is told, go first
     noise              estimate the gradient's square and variance at each step; one
                        worker then takes each batch in two passes or more
     report_every       steps between two reports; default 1, and 10 on GPUs, which a
@@ -69,6 +72,7 @@ class Run:
         save_frozen: bool = True,
         update: Optional[Callable[[], object]] = None,
         on_batch: Optional[Callable[[int, int], object]] = None,
+        proposer: Optional[Proposer] = None,
         noise: bool = False,
         report_every: Optional[int] = None,
         device: Optional[str] = None,
@@ -86,14 +90,14 @@ class Run:
         self._bare = model.to(self.device)
         self._optimizer, self._scheduler, self._extra = optimizer, scheduler, dict(extra or {})
         self._update: Callable[[], object] = update or optimizer.step
-        self._on_batch, self._seed = on_batch, seed
+        self._on_batch, self._proposer, self._seed = on_batch, proposer, seed
         self._save_every, self._save_frozen = save_every, save_frozen
         self._report_every = report_every or (10 if self.device.type == "cuda" else 1)
         self._noise = Noise(list(model.parameters())) if noise else None
         self._at, self._saved_step, self._saved_time = Position(), 0, time.monotonic()
         self._wants_save = self._finished = False
         self._batch = 0  # global batch size; of a checkpoint until batches() is called
-        self._batch_ordered = 0  # as Norn has ordered it; 0: never
+        self._batch_ordered = 0  # as Norn has ordered it, or the proposer said; 0: never
         self._samples = 0  # of an epoch, as the checkpoint knows it; 0: not known
         self._rng: Optional[Dict[str, Any]] = None
         self._work: Optional[Work] = None
@@ -270,8 +274,16 @@ class Run:
         self._times.total += took
         self._worked += took
         if p.last:
+            trained = Trained(self._at.step, self._at.epoch, p.batch, self._worked, self.loss, self._noise_scale())
             self._advance(p)
+            if self._proposer is not None and self.rank == 0:
+                self._proposer.stepped(trained)
         return p.last
+
+    def _noise_scale(self) -> Optional[float]:
+        seen = {} if self._noise is None else self._noise.estimates()
+        square, var = seen.get("grad_sqr", 0.0), seen.get("grad_var")
+        return var / square if var is not None and square > 0 else None
 
     def _computed(self, p: Pass) -> None:
         """A pass was computed; waiting for the gradients of others does not count."""
@@ -358,9 +370,21 @@ class Run:
         was told, losses, counts, the throttle that rank 0 was told."""
         due = self.rank == 0 and time.monotonic() - self._saved_time >= self._save_every
         batch = self.job.batch if self.rank == 0 and self._on_batch is not None else 0
+        batch = batch or self._proposal()
         throttle = self.job.throttle if self.rank == 0 else 0
         wishes = [float(self.job.should_stop()), float(self._wants_save or due), float(batch)]
         return self._group.agree([*wishes, loss, count, float(throttle)])
+
+    def _proposal(self) -> int:
+        """The batch that the proposer wants from the next epoch on, if the present step is
+        the last of an interval; else 0."""
+        p, w = self._pass, self._work
+        if self._proposer is None or self.rank > 0 or p is None or w is None:
+            return 0
+        ends = remaining_steps(w.samples, self._at.offset + p.batch, self._batch, w.drop_last) == 0
+        if not ends or (self._at.epoch + 1) % self._proposer.every != 0:
+            return 0
+        return max(1, min(w.samples, int(self._proposer.propose())))
 
     def _between(self) -> None:
         """Between two steps: does what was agreed on at the last one."""
@@ -371,9 +395,10 @@ class Run:
             self._leave()
         if save > 0:
             self._save()
-        if batch > 0 and int(batch) != self._batch and self._on_batch is not None:
+        if batch > 0 and int(batch) != self._batch:
             old, self._batch, self._batch_ordered = self._batch, int(batch), int(batch)
-            self._on_batch(old, self._batch)
+            if self._on_batch is not None:
+                self._on_batch(old, self._batch)
         self._pace(int(self._agreed[5]))
         self._agreed = None
 
@@ -442,7 +467,7 @@ class Run:
 
     def _parts(self) -> Dict[str, Any]:
         """All that has a state of its own, but the model."""
-        named = {"optimizer": self._optimizer, "scheduler": self._scheduler, "noise": self._noise}
+        named = {"optimizer": self._optimizer, "scheduler": self._scheduler, "noise": self._noise, "proposer": self._proposer}
         named.update({f"extra.{k}": v for k, v in self._extra.items()})
         return {k: v for k, v in named.items() if v is not None}
 
@@ -500,12 +525,12 @@ class Run:
         for name, part in self._parts().items():
             if name in saved:
                 part.load_state_dict(saved[name])
-            elif name != "noise":
+            elif name not in ("noise", "proposer"):
                 raise ValueError(f"it has no {name}")
         self._at = Position(**saved["position"])
         self._saved_step = self._at.step
         self._samples, self._batch_ordered = saved["samples"], saved["batch"]
-        if self._on_batch is None:
+        if self._on_batch is None and self._proposer is None:
             self._batch_ordered = 0
         if self.rank < len(saved["rng"]):
             self._rng = saved["rng"][self.rank]
