@@ -123,9 +123,6 @@ func TestProperties(t *testing.T) {
 				if name == "moves" && (e.Acts.Has(policy.Shares) || set["packed"] == "true" || i > 0 && set["place"] == "") {
 					continue
 				}
-				if shape.Others && (e.Name == "shockwave" || e.Name == "pop" || e.Name == "gavel") { // docs/limits.md
-					continue
-				}
 				shape.Resizes = shape.Lent && outlive[e.Name]
 				shape.Shared = e.Acts.Has(policy.Shares) || set["packed"] == "true"
 				shape.Busy = busy[e.Name] && set["idle"] == "" && set["block"] == "" && !shape.Tenants && !shape.Parts && !shape.Sleeps

@@ -153,6 +153,16 @@ func (r *Round) waiting(j sched.Job) {
 	}
 }
 
+// reconsider tells jobs that could never run, and can now that nodes have changed, to wait for
+// the next round, so that it takes place (Policy.NextWake).
+func (r *Round) reconsider() {
+	for j := range r.View.Waiting() {
+		if j.Reason().Never() && r.Plan.Never(j.ID, OneType(r.run.Place)).Code == job.NoReason {
+			r.Plan.Wait(j.ID, r.run.Why(r.View, j.ID))
+		}
+	}
+}
+
 // withGPUs tells whether a job needs GPUs at all.
 func withGPUs(j sched.Job) bool { return need(j, int(j.Spec().Demand.Roles[0].Tasks)) > 0 }
 

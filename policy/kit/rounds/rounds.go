@@ -104,6 +104,9 @@ type Policy struct {
 func (r *Policy) Decide(v *sched.View, p *sched.Plan) {
 	round := &r.round
 	round.open(r, v, p)
+	if v.NodesChanged() {
+		round.reconsider()
+	}
 	if round.Begins = r.Grid.Begins(v.Now); round.Begins {
 		round.gather(true)
 		r.Rule.Serve(round)
