@@ -109,19 +109,25 @@ func (o *policy) Decide(v *sched.View, p *sched.Plan) {
 }
 
 // serve starts the jobs that fit, in their order. When one stops others, all that wait are looked at
-// anew from the first one on, also those that did not fit before.
+// anew from the first one on, also those that did not fit before. So they are once more after any start:
+// by what is bound for it, cells may be found for one that had none.
 func (o *policy) serve(v *sched.View, p *sched.Plan) {
+	started := false
 	o.queue.Walk(func(g int32) bool { return !o.full[g] }, func(id job.ID) queue.Step {
 		if o.fresh {
 			return queue.Stop
 		}
 		a := attempt{policy: o, v: v, p: p, site: o.sites[v.Job(id).Pool()], j: v.Job(id)}
 		if a.start() {
+			started = true
 			return queue.Took
 		}
 		o.full[o.group(a.site, a.j)] = true
 		return queue.SkipClass
 	})
+	if started {
+		o.freed()
+	}
 }
 
 // look makes or refreshes what is known of a pool.
