@@ -259,8 +259,10 @@ func (s *servers) whole(m *member, need unit.Milli) []cluster.NodeID {
 	t := m.on
 	var nodes []cluster.NodeID
 	if a := s.r.View.Alloc(m.job.ID); a != nil && m.job.Running() {
-		for _, p := range a.Pieces {
-			nodes = append(nodes, p.Node)
+		for _, p := range a.Pieces { // several on one node, if another policy has placed it
+			if !slices.Contains(nodes, p.Node) {
+				nodes = append(nodes, p.Node)
+			}
 		}
 		if s.sum(t, nodes) >= need {
 			return nodes

@@ -3,6 +3,7 @@ package gandivafair_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/policy/gandivafair"
+	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/state"
 )
@@ -136,5 +138,49 @@ func TestProfiles(t *testing.T) {
 		if got := (done.by["a"] + done.by["b"] + done.by["c"]) / 1800; math.Abs(got/want-1) > 0.04 {
 			t.Errorf("profile %v: %v seconds of work a second, want %v: %v", profile, got, want, done.by)
 		}
+	}
+}
+
+// onePerPiece starts the first job as a policy does that places task by task, and is
+// gandiva_fair from then on.
+type onePerPiece struct {
+	sched.Policy
+	on cluster.Alloc
+}
+
+func (o *onePerPiece) Decide(v *sched.View, p *sched.Plan) {
+	if v.Now == 0 {
+		p.StartOn(0, &o.on)
+		return
+	}
+	o.Policy.Decide(v, p)
+}
+
+func (o *onePerPiece) NextWake(v *sched.View) time.Duration {
+	return o.Policy.(sched.Waker).NextWake(v)
+}
+
+// A gang that another policy has put on a node task by task, and on GPUs of two types, moves
+// to GPUs of one type at the next round: the node counts once among those that hold it.
+func TestCentralTaskByTask(t *testing.T) {
+	c := cluster.New()
+	for i, gpus := range []int{1, 1, 4} {
+		typ, err := c.AddType(cluster.GPUType{Name: []string{"a", "b", "a"}[i], Speed: 1})
+		if _, e := c.AddNode(cluster.NodeSpec{GPUs: []cluster.GPUs{{Type: typ, Count: gpus}}}); err != nil || e != nil {
+			t.Fatal(err, e)
+		}
+	}
+	on := cluster.Alloc{Pieces: []cluster.Piece{{Node: 1, Tasks: 1, Shares: 1}}, Shares: []cluster.Share{{Device: 1, Milli: 1000}}}
+	for d := cluster.DeviceID(2); d < 6; d++ {
+		on.Pieces = append(on.Pieces, cluster.Piece{Node: 2, Tasks: 1, Shares: 1})
+		on.Shares = append(on.Shares, cluster.Share{Device: d, Milli: 1000})
+	}
+	run := simtest.Go(t, simtest.Config{Cluster: c, Make: func() (sched.Policy, error) {
+		p, err := gandivafair.NewConfig().Policy()
+		return &onePerPiece{p, on}, err
+	}, Unchecked: true}, simtest.Job{Key: "large", GPUs: 5, Run: 200})
+	moved := slices.ContainsFunc(run.Log, func(line string) bool { return strings.Contains(line, "60 move large on n0[0]+n2[0-3]") })
+	if !moved || run.End("large") != 200 {
+		t.Errorf("%s", strings.Join(run.Log, "\n"))
 	}
 }
