@@ -4,15 +4,18 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy/hived"
 	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/tenant"
 )
@@ -225,5 +228,33 @@ func TestLostNodes(t *testing.T) {
 		simtest.Job{Key: "a", Tenant: "a", GPUs: 4, Run: 10}, simtest.Job{Key: "b", Tenant: "b", GPUs: 4, Run: 10})
 	if run.Start("a") != 0 || run.Start("b") != 0 {
 		t.Errorf("two tenants with a node each wait, although two nodes work\n%v", run.Log)
+	}
+}
+
+// A task without GPUs goes to no node that is cordoned, also where the job's other tasks would
+// be closest to it there.
+func TestTaskWithoutGPUsAndCordonedNodes(t *testing.T) {
+	server := job.GPUs(1)
+	server.Roles[1] = job.Role{Name: "ps", Tasks: 1, CPU: 2000}
+	for cordoned, want := range map[cluster.NodeID]float64{0: 5, 1: 100} { // where the first node is full until 100 s
+		c := cluster.New()
+		typ, err := c.AddType(cluster.GPUType{Name: "gpu"})
+		for range 2 {
+			if _, e := c.AddNode(cluster.NodeSpec{GPUs: []cluster.GPUs{{Type: typ, Count: 2}}, CPU: 8000}); err != nil || e != nil {
+				t.Fatal(err, e)
+			}
+		}
+		run := simtest.Go(t, simtest.Config{
+			Cluster: c, Tenants: promised(t, "a", "node=2"), Make: with(),
+			World: func(c *sim.Config) {
+				c.Script = []eventlog.Event{{Time: 2 * time.Second, Kind: eventlog.NodeSet, Node: cordoned, Health: cluster.Cordoned}}
+			},
+		},
+			simtest.Job{Key: "a", Tenant: "a", GPUs: 1, Run: 100},
+			simtest.Job{Key: "b", Tenant: "a", At: 1, GPUs: 1, Run: 100},
+			simtest.Job{Key: "server", Tenant: "a", At: 5, Run: 10, Demand: &server})
+		if got := run.Start("server"); got != want {
+			t.Errorf("node %d cordoned: it starts at %v, want %v\n%v", cordoned, got, want, run.Log)
+		}
 	}
 }

@@ -258,7 +258,7 @@ func (a *attempt) room() func(n cluster.NodeID) int {
 		return nil
 	}
 	return func(n cluster.NodeID) int {
-		if !c.In(n, class.Scope) {
+		if !c.In(n, class.Scope) || !c.Usable(n) { // where pods without GPUs could not be
 			return 0
 		}
 		most := c.TasksBeside(n, cpu, memory, len(a.pods))
@@ -281,7 +281,9 @@ func (a *attempt) startOn(f *cells.Found) bool {
 		role := &d.Roles[p.role]
 		milli := int32(min(role.GPU, unit.One))
 		var n cluster.NodeID
-		n, gpus = a.site.space.Task(f, c, i, gpus[:0])
+		if n, gpus = a.site.space.Task(f, c, i, gpus[:0]); !c.Usable(n) {
+			return false
+		}
 		a.piece(n, p, role)
 		for _, g := range gpus {
 			if c.DeviceFree(g) < unit.Milli(milli) {
