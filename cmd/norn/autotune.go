@@ -15,7 +15,6 @@ import (
 	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/experiment/tune"
 	"github.com/norn-scheduler/norn/experiment/whatif"
-	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/report"
 )
 
@@ -89,11 +88,8 @@ func (f *autotuning) keeper(m tune.Machine) (k *tune.Keeper, every time.Duration
 	if k.Window, err = unit.ParseSeconds(f.window); err != nil || k.Window <= 0 {
 		return nil, 0, misused("--window %s: write a time, such as 7d", f.window)
 	}
-	var names []string
-	for _, o := range tune.Objectives() {
-		if names = append(names, o.Name); o.Name == f.objective {
-			k.Tuner.Objective = o
-		}
+	if k.Tuner.Objective, err = objectiveOf(f.objective); err != nil {
+		return nil, 0, err
 	}
 	switch {
 	case f.trials < 1 || f.trials > 100_000:
@@ -102,8 +98,6 @@ func (f *autotuning) keeper(m tune.Machine) (k *tune.Keeper, every time.Duration
 		return nil, 0, misused("--few %d: write 1 or more", f.few)
 	case !(f.later > 0 && f.later < 1), !(f.least >= 0 && f.least < 1), !(f.worse >= 0):
 		return nil, 0, misused("--later, --least and --worse are parts: write numbers from 0 to 1, such as 0.1")
-	case k.Tuner.Objective.Of == nil:
-		return nil, 0, misused("--objective %s: write one of %s%s", f.objective, strings.Join(names, ", "), param.Near(f.objective, names))
 	}
 	if k.Estimates, err = whatif.ParseEstimates(f.estimates); err != nil {
 		return nil, 0, misused("--estimates: %w", err)

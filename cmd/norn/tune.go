@@ -103,6 +103,18 @@ func (f *tuneFlags) tune(cmd *cobra.Command, args []string) error {
 	return writeTuned(cmd.OutOrStdout(), r, t, f.explain, widthOf(cmd))
 }
 
+// objectiveOf is the objective of a name that a user wrote.
+func objectiveOf(name string) (tune.Objective, error) {
+	var names []string
+	for _, o := range tune.Objectives() {
+		if o.Name == name {
+			return o, nil
+		}
+		names = append(names, o.Name)
+	}
+	return tune.Objective{}, misused("--objective %s: write one of %s%s", name, strings.Join(names, ", "), param.Near(name, names))
+}
+
 // tuner checks the flags and reads the jobs.
 func (f *tuneFlags) tuner(cmd *cobra.Command, args []string) (*tune.Tuner, experiment.Choice, error) {
 	var none experiment.Choice
@@ -117,16 +129,11 @@ func (f *tuneFlags) tuner(cmd *cobra.Command, args []string) (*tune.Tuner, exper
 	if !(f.later >= 0 && f.later < 1) {
 		return nil, none, misused("--later %v: write a part of the jobs, from 0 to less than 1", f.later)
 	}
-	t := &tune.Tuner{Trials: f.trials, Seed: f.seeds[0]}
-	var names []string
-	for _, o := range tune.Objectives() {
-		if names = append(names, o.Name); o.Name == f.objective {
-			t.Objective = o
-		}
+	objective, err := objectiveOf(f.objective)
+	if err != nil {
+		return nil, none, err
 	}
-	if t.Objective.Of == nil {
-		return nil, none, misused("--objective %s: write one of %s%s", f.objective, strings.Join(names, ", "), param.Near(f.objective, names))
-	}
+	t := &tune.Tuner{Trials: f.trials, Seed: f.seeds[0], Objective: objective}
 	choices, err := simulated(f.policies, nil)
 	if err != nil {
 		return nil, none, err

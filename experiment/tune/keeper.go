@@ -102,14 +102,14 @@ func (k *Keeper) judge(ctx context.Context) (Step, error) {
 	if s.Gain, err = k.gain(ctx, h, c.to, c.from); err != nil {
 		return s, err
 	}
-	if k.changed = nil; s.Gain >= -k.Worse {
-		s.Verdict = Kept
+	if s.Gain >= -k.Worse {
+		k.changed, s.Verdict = nil, Kept
 		return s, nil
 	}
 	if err := k.Machine.Use(ctx, c.from); err != nil {
 		return s, err
 	}
-	k.shunned = append(k.shunned, c.to.String())
+	k.changed, k.shunned = nil, append(k.shunned, c.to.String())
 	s.Verdict, s.Is = TookBack, c.from
 	return s, nil
 }

@@ -298,14 +298,13 @@ func (s *solve) cost(e *entity) solver.Entity {
 	out := solver.Entity{Cost: make([]float64, len(s.sizes)), Queued: e.queued}
 	for a := range s.sizes {
 		switch {
-		case e.mate == nil && s.y.titan():
+		case e.mate != nil:
+			out.Cost[a] = s.pairCost(&e.task, e.mate, e.how, e.fs, a)
+		case s.y.titan():
 			out.Cost[a] = s.remaining(e.time(a), e.time(e.fair), 1)
-			continue
-		case e.mate == nil:
+		default:
 			out.Cost[a] = s.objective(e.time(a)/e.time(e.fair), 1, 1)
-			continue
 		}
-		out.Cost[a] = s.pairCost(&e.task, e.mate, e.how, e.fs, a)
 	}
 	if e.mate != nil {
 		out.Queued += e.mate.queued
@@ -366,11 +365,13 @@ func (s *solve) pair(a, b *task, how job.Merge, fs [2]float64, size int) (time, 
 // alone at its fair share. So what the pair gains is held against two jobs side by side, and
 // where GPUs are idle the second must gain more than it waits.
 func (s *solve) pairCost(a, b *task, how job.Merge, fs [2]float64, size int) float64 {
-	switch time, tranWt := s.pair(a, b, how, fs, size); s.y.cfg.Objective {
+	switch s.y.cfg.Objective {
 	case LiteralMax:
+		time, tranWt := s.pair(a, b, how, fs, size)
 		fair, _ := s.pair(a, b, how, fs, min(a.twice, b.twice))
 		return s.objective(time/fair, tranWt, 2)
 	case Remaining:
+		time, tranWt := s.pair(a, b, how, fs, size)
 		fair, _ := s.pair(a, b, how, fs, min(a.fair, b.fair))
 		return s.remaining(time, fair, tranWt)
 	}

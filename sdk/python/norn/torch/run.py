@@ -274,10 +274,10 @@ class Run:
         self._times.total += took
         self._worked += took
         if p.last:
-            trained = Trained(self._at.step, self._at.epoch, p.batch, self._worked, self.loss, self._noise_scale())
+            step, epoch = self._at.step, self._at.epoch
             self._advance(p)
             if self._proposer is not None and self.rank == 0:
-                self._proposer.stepped(trained)
+                self._proposer.stepped(Trained(step, epoch, p.batch, self._worked, self.loss, self._noise_scale()))
         return p.last
 
     def _noise_scale(self) -> Optional[float]:
