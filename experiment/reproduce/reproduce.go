@@ -52,11 +52,14 @@ const (
 	ClusterFile = "cluster.yaml"
 )
 
-// Files are the paths below the data folder that a world reads.
+// Files are the paths below the data folder that a world reads; of a file in a ZIP archive,
+// that of the archive.
 func (w *World) Files() []string {
 	out := slices.Clone(w.Needs)
 	for _, word := range append(strings.Fields(w.Sim), strings.Fields(w.Generate)...) {
-		if InData(word) {
+		if archive, _, in := strings.Cut(word, ".zip/"); InData(word) && in {
+			out = append(out, archive+".zip")
+		} else if InData(word) {
 			out = append(out, word)
 		}
 	}
