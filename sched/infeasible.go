@@ -45,3 +45,10 @@ func (b *Infeasible) Reconsider(v *View) []job.ID {
 	b.set.Clear()
 	return b.ids
 }
+
+// Revived tells whether a job was told that it can never run, and can now that nodes have
+// changed. A policy that tells jobs of that by itself (Plan.Wait), without an Infeasible, tells
+// such a job something else, so that it counts again among those that wait.
+func Revived(v *View, p *Plan, j Job, where place.Strategy) bool {
+	return v.NodesChanged() && j.Reason().Never() && p.Never(j.ID, where).Code == job.NoReason
+}

@@ -164,7 +164,7 @@ type failure struct {
 
 // tell tells a job why it waits.
 func (r *decision) tell(cl *claim) {
-	if cl.j.Reason().Never() && !(r.v.NodesChanged() && r.p.Never(cl.j.ID, place.Pack).Code == job.NoReason) {
+	if cl.j.Reason().Never() && !sched.Revived(r.v, r.p, cl.j, place.Pack) {
 		return
 	}
 	if why := resize.Never(r.v, r.p, cl.j, place.Pack); why.Code != job.NoReason {

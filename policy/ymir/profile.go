@@ -118,7 +118,7 @@ func (y *policy) excuse(v *sched.View, p *sched.Plan, solved bool) {
 		with, how := j.Merged()
 		at, ok := y.readyAt(j)
 		switch {
-		case v.NodesChanged() && j.Reason().Never() && p.Never(j.ID, place.Pack).Code == job.NoReason:
+		case sched.Revived(v, p, j, place.Pack):
 			p.Wait(j.ID, y.notYet(v))
 		case how == job.After && !over(v, with) && !solved && j.Reason().Code == job.Because:
 			// what is believed of it is told anew at each division

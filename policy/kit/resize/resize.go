@@ -43,8 +43,7 @@ func (o Rounds) Begin(v *sched.View, p *sched.Plan) bool {
 func (o Rounds) Wait(v *sched.View, p *sched.Plan) {
 	for j := range v.Waiting() {
 		c := j.Reason().Code
-		again := v.NodesChanged() && j.Reason().Never() && p.Never(j.ID, o.Place).Code == job.NoReason
-		if c == job.NoReason || c > job.Because || again {
+		if c == job.NoReason || c > job.Because || sched.Revived(v, p, j, o.Place) {
 			p.Wait(j.ID, job.Reason{Code: job.NotYet, At: o.Next(v), Job: job.None})
 		}
 	}

@@ -157,7 +157,7 @@ func (r *Round) waiting(j sched.Job) {
 // the next round, so that it takes place (Policy.NextWake).
 func (r *Round) reconsider() {
 	for j := range r.View.Waiting() {
-		if j.Reason().Never() && r.Plan.Never(j.ID, OneType(r.run.Place)).Code == job.NoReason {
+		if sched.Revived(r.View, r.Plan, j, OneType(r.run.Place)) {
 			r.Plan.Wait(j.ID, r.run.Why(r.View, j.ID))
 		}
 	}
