@@ -260,8 +260,11 @@ func (d intake) complete(spec *api.JobSpec) error {
 	if _, ok := job.ParseTier(spec.Tier); !ok {
 		return bad("no tier %q: write basic, standard or premium", spec.Tier)
 	}
-	if _, ok := job.ParseResizeMode(spec.Resize); !ok {
+	switch way, ok := job.ParseResizeMode(spec.Resize); {
+	case !ok:
 		return bad("no way to resize %q: write restart, in-place or time-sliced", spec.Resize)
+	case way == job.TimeSliced && spec.GPUs.Most > spec.GPUs.Ask:
+		return bad("job %s of %s GPUs resizes time-sliced: it has %v workers, as many as the GPUs that it asks for, and no turn is left for more", spec.Name, spec.GPUs, spec.GPUs.Ask)
 	}
 	if err := checkTasks(spec); err != nil {
 		return err

@@ -196,6 +196,9 @@ func (d *Daemon) environment(l *entry, a *cluster.Alloc) []string {
 	if _, said := l.Spec.Env[envThreads]; !said && d.opt.Machine.onHost(a) {
 		out = append(out, envThreads+"="+strconv.Itoa(d.opt.Machine.threads(a)))
 	}
+	if j := d.State().Record(l.ID).Job; j.Resize == job.TimeSliced {
+		out = append(out, rundir.EnvWorkers+"="+strconv.Itoa(int(j.Demand.Roles[0].Tasks)))
+	}
 	if l.Array != "" {
 		out = append(out, rundir.EnvArrayID+"="+l.Array, rundir.EnvArrayIndex+"="+strings.TrimPrefix(l.Key, l.Array+"_"))
 	}

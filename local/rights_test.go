@@ -175,16 +175,19 @@ func TestRefusedSubmissions(t *testing.T) {
 		o.Machine.Types[0].Memory = 8 << 30
 	})
 	for want, change := range map[string]func(*api.JobSpec){
-		"the job has no command":                                 func(s *api.JobSpec) { s.Command = nil },
-		"the command contains a zero byte":                       func(s *api.JobSpec) { s.Command = []string{"a\x00"} },
-		`the working directory "here" must be an absolute path`:  func(s *api.JobSpec) { s.Dir = "here" },
-		`a variable "A=B" that cannot be`:                        func(s *api.JobSpec) { s.Env = map[string]string{"A=B": ""} },
-		"the job needs 3 GPUs; this machine has 2":               func(s *api.JobSpec) { s.GPUs = api.Fixed(3) },
-		"the job needs 65 CPUs; this machine has 64":             func(s *api.JobSpec) { s.CPUs = 65 },
-		"of memory on each GPU; the largest here has 8":          func(s *api.JobSpec) { s.GPUMem = 9 << 30 },
-		`no way to stop "later"`:                                 func(s *api.JobSpec) { s.Stop.Mode = "later" },
-		`no signal "HOME"`:                                       func(s *api.JobSpec) { s.Stop.Signal = "HOME" },
-		"2 GPUs cannot be dealt out evenly to 3 tasks":           func(s *api.JobSpec) { s.GPUs, s.Tasks = api.Fixed(2), api.Tasks{N: 3} },
+		"the job has no command":                                func(s *api.JobSpec) { s.Command = nil },
+		"the command contains a zero byte":                      func(s *api.JobSpec) { s.Command = []string{"a\x00"} },
+		`the working directory "here" must be an absolute path`: func(s *api.JobSpec) { s.Dir = "here" },
+		`a variable "A=B" that cannot be`:                       func(s *api.JobSpec) { s.Env = map[string]string{"A=B": ""} },
+		"the job needs 3 GPUs; this machine has 2":              func(s *api.JobSpec) { s.GPUs = api.Fixed(3) },
+		"the job needs 65 CPUs; this machine has 64":            func(s *api.JobSpec) { s.CPUs = 65 },
+		"of memory on each GPU; the largest here has 8":         func(s *api.JobSpec) { s.GPUMem = 9 << 30 },
+		`no way to stop "later"`:                                func(s *api.JobSpec) { s.Stop.Mode = "later" },
+		`no signal "HOME"`:                                      func(s *api.JobSpec) { s.Stop.Signal = "HOME" },
+		"2 GPUs cannot be dealt out evenly to 3 tasks":          func(s *api.JobSpec) { s.GPUs, s.Tasks = api.Fixed(2), api.Tasks{N: 3} },
+		"job turns of 1-4:2 GPUs resizes time-sliced: it has 2 workers": func(s *api.JobSpec) {
+			s.Name, s.GPUs, s.Resize = "turns", api.Range{Least: 1, Most: 4, Ask: 2}, "time-sliced"
+		},
 		"can have one task, or one per GPU":                      func(s *api.JobSpec) { s.GPUs, s.Tasks = api.Range{Least: 1, Most: 2, Ask: 2}, api.Tasks{N: 2} },
 		"a job can be retried 0 times or more, or -1 for always": func(s *api.JobSpec) { s.Retry.Limit = -2 },
 		"a size or a time is negative":                           func(s *api.JobSpec) { s.Limit = -1 },

@@ -30,16 +30,17 @@ type box struct {
 	t      *testing.T
 	norn   string
 	dir    string
+	policy string
 	cmd    *exec.Cmd
 	client *client.Client
 }
 
-func newBox(t *testing.T) *box {
+func newBox(t *testing.T, policy string) *box {
 	t.Helper()
 	if runtime.GOOS != "linux" {
 		t.Skip("norn up needs Linux")
 	}
-	b := &box{t: t, dir: t.TempDir()}
+	b := &box{t: t, dir: t.TempDir(), policy: policy}
 	b.norn = filepath.Join(b.dir, "norn")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", b.norn, "../cmd/norn").CombinedOutput(); err != nil {
 		t.Fatalf("building norn: %v\n%s", err, out)
@@ -64,7 +65,7 @@ func newBox(t *testing.T) *box {
 
 func (b *box) up() {
 	b.t.Helper()
-	b.cmd = exec.Command(b.norn, "up", "--state", filepath.Join(b.dir, "state"), "--socket", filepath.Join(b.dir, "sock"), "--devices", "2", "--policy", "srtf")
+	b.cmd = exec.Command(b.norn, "up", "--state", filepath.Join(b.dir, "state"), "--socket", filepath.Join(b.dir, "sock"), "--devices", "2", "--policy", b.policy)
 	if err := b.cmd.Start(); err != nil {
 		b.t.Fatal(err)
 	}
@@ -209,14 +210,9 @@ func (b *box) samples(name string) map[int][]int {
 	return out
 }
 
-// TestTorchEndToEnd trains a real model with PyTorch on two workers, and
-// exposes it to what may happen on a shared machine. A more urgent job takes
-// its devices, and it comes back. norn is killed and started again while it
-// runs. It is resized to one worker and back to two. The result is that of an
-// undisturbed run: every step is trained once, on the same samples, and the
-// final loss is the same within what the order of floating-point sums leaves
-// open.
-func TestTorchEndToEnd(t *testing.T) {
+// needsTorch skips a test where there is no PyTorch, or no time.
+func needsTorch(t *testing.T) {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("trains for a minute")
 	}
@@ -226,7 +222,18 @@ func TestTorchEndToEnd(t *testing.T) {
 		}
 		t.Skip("PyTorch is missing")
 	}
-	b := newBox(t)
+}
+
+// TestTorchEndToEnd trains a real model with PyTorch on two workers, and
+// exposes it to what may happen on a shared machine. A more urgent job takes
+// its devices, and it comes back. norn is killed and started again while it
+// runs. It is resized to one worker and back to two. The result is that of an
+// undisturbed run: every step is trained once, on the same samples, and the
+// final loss is the same within what the order of floating-point sums leaves
+// open.
+func TestTorchEndToEnd(t *testing.T) {
+	needsTorch(t)
+	b := newBox(t, "srtf")
 	ctx := context.Background()
 
 	spec, calm := b.train("calm")
@@ -279,5 +286,48 @@ func TestTorchEndToEnd(t *testing.T) {
 	t.Logf("final loss %.9f undisturbed, %.9f disturbed: difference %.2g", a, z, math.Abs(a-z))
 	if math.Abs(a-z) > 1e-3*math.Max(1, math.Abs(a)) {
 		t.Errorf("final loss %v undisturbed, %v disturbed", a, z)
+	}
+}
+
+// TestTurnsEndToEnd has two workers take turns on a slot, under easyscale. The job starts on one slot, grows to two when
+// the policy grants one, is taken down to one by hand, and grows again. It ends with the parameters of a training by
+// itself in one process, to the bit.
+func TestTurnsEndToEnd(t *testing.T) {
+	needsTorch(t)
+	b := newBox(t, "easyscale(interval=2s)")
+	spec, result := b.train("turns")
+	spec.Resize, spec.Command = "time-sliced", append(spec.Command, "--steps", "260")
+	delete(spec.Env, "OMP_NUM_THREADS")
+
+	id := b.submit(spec)
+	for run, gpus := range []float64{1, 2, 1, 2} {
+		if run == 2 {
+			if err := b.client.Resize(t.Context(), id, api.Resize{GPUs: 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.until(fmt.Sprintf("job %s runs on %v slots in run %d", id, gpus, run+1), func() bool {
+			j := b.job(id)
+			return j.Run > run && j.Allocated == gpus || j.State.Over()
+		})
+		b.trained(id, run+1, 5)
+	}
+	b.until("the training ends", func() bool { return b.job(id).State.Over() })
+	if j := b.job(id); j.State != api.Done || j.Run < 4 || j.Failures != 0 {
+		t.Errorf("it is %s in run %d, failed %d times: %s\n%s", j.State, j.Run, j.Failures, j.Reason, b.output(id))
+	}
+
+	alone, calm := b.train("alone")
+	cmd := exec.CommandContext(t.Context(), python(t), append(alone.Command[1:], "--steps", "260")...)
+	cmd.Dir, cmd.Env = alone.Dir, append(os.Environ(), "NORN_WORKERS=2", "OMP_NUM_THREADS=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if want, got := b.loss(calm), b.loss(result); want != got {
+		t.Errorf("final loss %v in one process, %v with turns on one and two slots", want, got)
+	}
+	const same = `import sys, torch; a, b = (torch.load(p)["model"] for p in sys.argv[1:]); sys.exit(not (a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)))`
+	if out, err := exec.CommandContext(t.Context(), python(t), "-c", same, filepath.Join(b.dir, "alone", "ckpt.pt"), filepath.Join(b.dir, "turns", "ckpt.pt")).CombinedOutput(); err != nil {
+		t.Errorf("the parameters are not the same to the bit: %v\n%s", err, out)
 	}
 }

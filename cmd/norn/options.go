@@ -392,7 +392,7 @@ func (s *shell) absolute(path string) (string, error) {
 // runVariables are those that a running job finds, and that another job which is
 // submitted from within it must not.
 var runVariables = []string{
-	rundir.EnvJob, rundir.EnvRun, rundir.EnvName, rundir.EnvArrayID, rundir.EnvArrayIndex, rundir.EnvGPUs, rundir.EnvSocket, rundir.EnvToken,
+	rundir.EnvJob, rundir.EnvRun, rundir.EnvName, rundir.EnvArrayID, rundir.EnvArrayIndex, rundir.EnvGPUs, rundir.EnvWorkers, rundir.EnvSocket, rundir.EnvToken,
 	rundir.EnvResident, rundir.EnvVisible, rundir.EnvMasterAddr, rundir.EnvMasterPort,
 }
 

@@ -324,6 +324,7 @@ const (
 	EnvArrayID    = "NORN_ARRAY_ID"    // of an array: 17
 	EnvArrayIndex = "NORN_ARRAY_INDEX" // of an array: 3
 	EnvGPUs       = "NORN_GPUS"        // that the job holds
+	EnvWorkers    = "NORN_WORKERS"     // that take turns on the tasks there are (job.TimeSliced)
 	EnvSocket     = "NORN_SOCKET"      // of the daemon's API
 	EnvToken      = "NORN_TOKEN"       // of this run, for reports
 	EnvResident   = "NORN_RESIDENT"    // socket of the resident trainer, for it and for those that hand it work

@@ -52,6 +52,7 @@ class Job:
         self.rank = _int(env.get("RANK"), 0)
         self.world_size = max(1, _int(env.get("WORLD_SIZE"), 1))
         self.local_rank = _int(env.get("LOCAL_RANK"), 0)
+        self.workers = _int(env.get("NORN_WORKERS"), 0)  # that take turns on the tasks there are; 0: tasks are the workers
         index = env.get("NORN_ARRAY_INDEX")
         self.array_index: Optional[int] = _int(index, 0) if index else None
         self._fallback = Allocation(

@@ -9,8 +9,8 @@ backward through a part of a share.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
-from typing import Iterator, List, Optional, Sequence
+from dataclasses import dataclass, replace
+from typing import Iterable, Iterator, List, Optional, Sequence
 
 _WORD = (1 << 64) - 1
 
@@ -77,6 +77,7 @@ class Pass:
     batch: int  # samples of the step, of all workers
     number: int  # of the pass in its step, from 0
     last: bool  # of its step: the optimiser comes next
+    worker: int = 0  # that takes it
 
 
 def batches(n: int, offset: int, batch: int, drop_last: bool = False) -> Iterator[range]:
@@ -96,14 +97,21 @@ def passes(
     if split is not None:
         mine = range(sum(split[:rank]), sum(split[: rank + 1]))
     if len(mine) == 0:
-        return [Pass([order[at[0]]], 0, len(at), 0, True)]
+        return [Pass([order[at[0]]], 0, len(at), 0, True, rank)]
     count = min(len(mine), max(least, 1 if most is None else -(-len(mine) // most)))
     out: List[Pass] = []
     for p in range(count):
         part = share(len(mine), p, count)
         indices = [order[at[mine[j]]] for j in part]
-        out.append(Pass(indices, len(indices), len(at), p, p == count - 1))
+        out.append(Pass(indices, len(indices), len(at), p, p == count - 1, rank))
     return out
+
+
+def turns(order: Order, at: range, mine: Iterable[int], workers: int, most: Optional[int] = None, least: int = 1) -> List[Pass]:
+    """The passes of a process that takes the turns of some of so many workers, one worker
+    after the other. Only the last of all is the last of the step."""
+    out = [p for w in mine for p in passes(order, at, w, workers, most, least)]
+    return [replace(p, last=False) for p in out[:-1]] + out[-1:]
 
 
 def remaining_steps(n: int, offset: int, batch: int, drop_last: bool = False) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import unittest
 
-from norn.samples import Order, Position, Work, batches, passes, remaining_steps, share
+from norn.samples import Order, Position, Work, batches, passes, remaining_steps, share, turns
 
 
 class Orders(unittest.TestCase):
@@ -53,6 +53,17 @@ class Shares(unittest.TestCase):
                 self.assertEqual(got, list(range(n)))
                 sizes = [len(share(n, r, world)) for r in range(world)]
                 self.assertLessEqual(max(sizes) - min(sizes), 1)
+
+    def test_turns_are_those_of_all_workers(self) -> None:
+        """EasyScale, invariant 6 of our specification: each worker once in a step, however they are divided."""
+        order = Order(50, 1, 2)
+        for workers in range(1, 7):
+            want = [p for w in range(workers) for p in passes(order, range(3, 14), w, workers, 2)]
+            for cut in range(1, workers):
+                got = [turns(order, range(3, 14), mine, workers, 2) for mine in (range(cut), range(cut, workers))]
+                self.assertEqual([(p.worker, p.number, p.indices) for mine in got for p in mine], [(p.worker, p.number, p.indices) for p in want])
+                self.assertEqual([p.last for mine in got for p in mine].count(True), 2)
+                self.assertTrue(all(mine[-1].last for mine in got))
 
     def test_a_step_is_the_same_for_any_number_of_workers(self) -> None:
         rng = random.Random(1)

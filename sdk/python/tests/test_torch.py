@@ -175,6 +175,13 @@ class Training(Tasks):
         self.run_of(1, 2, local_batch=4, workers=2)
         self.compare(self.log(), self.result(), self.alone())
 
+    def test_stopped_while_processes_load(self) -> None:
+        stop = {"1": [1, 8, "body"], "2": ["all", 13, "any"]}
+        self.run_of(2, 1, [75, 75], stop=stop, workers=2, steps=20)
+        self.run_of(1, 2, [75], stop=stop, workers=1, steps=20)
+        self.run_of(2, 3, stop=stop, workers=1, steps=20)
+        self.compare(self.log(), self.result(), self.alone(steps=20))
+
     def test_mean_over_other_things_than_samples(self) -> None:
         self.run_of(2, 1, local_batch=3, count=True, own_group=True)
         self.compare(self.log(), self.result(), self.alone(count=True, plain=True))
@@ -213,6 +220,57 @@ class Training(Tasks):
         self.run_of(1, 1, [75], stop=stop, dropout=True, steps=20)
         self.run_of(1, 2, stop=stop, dropout=True, steps=20)
         self.compare(self.log(), self.result(), self.alone(dropout=True, steps=20))
+
+    LOGICAL: Dict[str, Any] = {"logical": 4, "single": True, "dropout": True, "norm": True, "augment": True, "steps": 20, "local_batch": 3, "drop_last": True}
+
+    def test_turns(self) -> None:
+        """EasyScale, acceptance 5 of our specification: four workers take turns on one, two and
+        four processes, with switches at steps of chance, and end with the same parameters to the bit."""
+        seed = int(os.environ.get("NORN_TEST_SEED", "1"))
+        rng = random.Random(seed)
+        self.run_of(4, 1, **self.LOGICAL)
+        want = self.log(), self.result()
+        self.assertNotEqual(want[1]["weights"], self.alone(**{**self.LOGICAL, "logical": None})[1]["weights"], "four workers are as one")
+        for worlds in ([1], [2], [3], [rng.choice([1, 2, 3, 4]) for _ in range(4)], [1, 4, 2]):
+            with tempfile.TemporaryDirectory() as self.folder:
+                stops = sorted(rng.sample(range(1, 17), len(worlds) - 1))
+                stop = {str(i + 1): ["all", at, rng.choice(["body", "any"])] for i, at in enumerate(stops)}
+                with self.subTest(seed=seed, worlds=worlds, stop=stop):
+                    for i, world in enumerate(worlds):
+                        code = 75 if i < len(stops) else 0
+                        self.run_of(world, i + 1, [code] * world, stop=stop, workers=i % 2, **self.LOGICAL)
+                    log = self.log()
+                    self.assertEqual({k: v[:2] for k, v in log.items()}, {k: v[:2] for k, v in want[0].items()})
+                    self.assertEqual(self.result()["weights"], want[1]["weights"], "not the same to the bit")
+
+    def test_turns_are_divided_by_speed(self) -> None:
+        """Turns go by what they take, and the parameters stay the same: one of three
+        processes is slow, and has one of eight turns in the end."""
+        options = {**self.LOGICAL, "logical": 8, "local_batch": None, "steps": 32}
+        self.run_of(1, 1, **options)
+        want = self.result()
+        with tempfile.TemporaryDirectory() as self.folder:
+            self.run_of(3, 1, balance="time", slow={"2": 0.02}, **options)
+            self.assertEqual(self.result()["weights"], want["weights"])
+            with open(os.path.join(self.folder, "log.1.2")) as f:
+                turns = [int(line.split()[0]) for line in f]
+        self.assertEqual((turns.count(2), turns.count(31)), (3, 1))
+
+    def test_turns_as_norn_says(self) -> None:
+        """The job says how many workers there are, and so does its checkpoint."""
+        options = {**self.LOGICAL, "logical": None, "steps": 8, "stop": {"1": [0, 3, "body"]}}
+        self.run_of(2, 1, [75, 75], env={"NORN_WORKERS": "4"}, **options)
+        self.run_of(1, 2, **options)
+        want = self.result()
+        with tempfile.TemporaryDirectory() as self.folder:
+            self.run_of(1, 2, **{**options, "logical": 4})
+            self.assertEqual(self.result()["weights"], want["weights"])
+        with tempfile.TemporaryDirectory() as self.folder:
+            self.run_of(1, 1, [75], **{**options, "logical": 3})
+            err = self.run_of(1, 2, [1], **{**options, "logical": 4})
+            self.assertIn("it was trained by 3 workers that take turns, and now there are 4", err)
+            err = self.run_of(4, 2, [1] * 4, **options)
+            self.assertIn("3 workers cannot take turns on 4 processes", err)
 
     def test_a_killed_run_goes_on_from_its_last_checkpoint(self) -> None:
         from norn.torch import state

@@ -12,9 +12,11 @@ job = norn.init()
 
 import json  # noqa: E402
 import os  # noqa: E402
+import random  # noqa: E402
 import signal  # noqa: E402
 import sys  # noqa: E402
 import threading  # noqa: E402
+import time  # noqa: E402
 
 import torch  # noqa: E402
 
@@ -30,7 +32,11 @@ target = torch.sin(data.sum(1, keepdim=True))
 layers = [torch.nn.Linear(6, 24), torch.nn.Tanh(), torch.nn.Linear(24, 1)]
 if options.get("dropout"):
     layers.insert(2, torch.nn.Dropout(0.5))
+if options.get("norm"):
+    layers.insert(1, torch.nn.BatchNorm1d(24))
 model = torch.nn.Sequential(*layers).double()
+if options.get("single"):
+    model, data, target = model.float(), data.float(), target.float()
 if options.get("freeze"):
     layers[0].requires_grad_(False)
 optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=0.02)
@@ -93,14 +99,29 @@ run = nt.Run(
     save_every=options.get("save_every", 1e9),
     save_frozen=not options.get("freeze"),
     noise=options.get("noise", False),
+    logical_workers=options.get("logical"),
     proposer=proposer,
     on_batch=resized if options.get("resize") else None,
 )
 out = open(os.path.join(folder, f"log.{job.run}.{run.rank}"), "w")
 told_to_stop = options.get("stop", {}).get(str(job.run))  # [rank, step, how]
 dataset = torch.utils.data.TensorDataset(data, target, torch.arange(N))
+if options.get("augment"):
+
+    class Augmented(torch.utils.data.Dataset):
+        """Samples with random numbers added, as users draw them."""
+
+        def __getitem__(self, i):
+            x, y, n = dataset_as_it_is[i]
+            return x + 0.1 * torch.randn_like(x) + 0.1 * random.random(), y, n
+
+        def __len__(self):
+            return N
+
+    dataset_as_it_is, dataset = dataset, Augmented()
 for epoch, step, (x, y, ids) in run.batches(
-    dataset, global_batch=BATCH, steps=STEPS, local_batch=options.get("local_batch"), workers=options.get("workers", 0)
+    dataset, global_batch=BATCH, steps=STEPS, local_batch=options.get("local_batch"), workers=options.get("workers", 0), balance=options.get("balance", "equal"),
+    drop_last=options.get("drop_last", False),
 ):
     if told_to_stop and told_to_stop[1] == step and told_to_stop[0] in (run.rank, "all"):
         if told_to_stop[2] == "body":
@@ -109,6 +130,8 @@ for epoch, step, (x, y, ids) in run.batches(
             os.kill(os.getpid(), signal.SIGKILL)
         else:  # from now on at any moment
             threading.Thread(target=os.kill, args=(os.getpid(), signal.SIGTERM)).start()
+    if str(run.rank) in options.get("slow", {}):
+        time.sleep(options["slow"][str(run.rank)])
     out_of = run.model(x)
     loss = torch.nn.functional.mse_loss(out_of, y)
     if options.get("count"):  # the mean over some of the samples
@@ -124,5 +147,5 @@ if run.rank == 0:
     with torch.no_grad():
         final = torch.nn.functional.mse_loss(model.eval()(data), target)
     with open(os.path.join(folder, "result"), "w") as f:
-        weights = [p.detach().flatten().tolist() for p in model.parameters()]
+        weights = [p.detach().flatten().tolist() for p in [*model.parameters(), *model.buffers()]]
         json.dump({"loss": float(final), "weights": sum(weights, []), "lr": optimizer.param_groups[0]["lr"]}, f)

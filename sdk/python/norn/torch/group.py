@@ -6,7 +6,7 @@ import os
 import socket
 import time
 from datetime import timedelta
-from typing import Any, List, Optional, Sequence, TypeVar
+from typing import Any, Dict, List, Optional, Sequence, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -73,6 +73,17 @@ class Group:
         out: List[Any] = [None] * self.world
         dist.all_gather_object(out, what, group=self._control)
         return out
+
+    def spread(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Makes tensors on the device those of rank 0."""
+        by_type: Dict[torch.dtype, List[torch.Tensor]] = {}
+        for t in tensors:
+            by_type.setdefault(t.dtype, []).append(t)
+        for some in by_type.values() if self.world > 1 else ():
+            flat = torch.cat([t.reshape(-1) for t in some])
+            dist.broadcast(flat, 0)
+            for t, new in zip(some, flat.split([t.numel() for t in some])):
+                t.copy_(new.view_as(t))
 
     def part(self) -> None:
         """Leaves the group, if it was made here."""

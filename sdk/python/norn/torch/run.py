@@ -8,7 +8,7 @@ import sys
 import time
 from dataclasses import asdict
 from itertools import chain, tee
-from typing import Any, Callable, Dict, Generator, Iterator, List, Mapping, NoReturn, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Generator, Iterator, List, Mapping, NoReturn, Optional, Sequence, Tuple, Union
 
 import torch
 from torch.nn.parallel import DistributedDataParallel
@@ -17,11 +17,12 @@ from ..balance import Balance
 from ..job import Job, init
 from ..outbox import Times
 from ..proposer import Proposer, Trained
-from ..samples import Order, Pass, Position, Work, batches, passes, remaining_steps
+from ..samples import Order, Pass, Position, Work, batches, passes, remaining_steps, turns
 from . import state
 from .group import Agreement, Group
-from .loading import loader, moved
+from .loading import Ask, end_loaders, loader, moved
 from .measure import Noise, Waiting
+from .turns import Turns, settle
 
 log = logging.getLogger("norn")
 
@@ -50,13 +51,18 @@ class Run:
                        worker then takes each batch in two passes or more
     report_every       steps between two reports; default 1, and 10 on GPUs, which a
                        report makes the program wait for
+    logical_workers    train as so many workers would, to the bit, on any number of processes
+                       up to that: they take turns (EasyScale). Default: as Norn says, of
+                       a job that resizes by turns; or as the checkpoint; else processes
+                       are the workers
     device, backend    default: a GPU and NCCL where there are any, else CPU and Gloo
     ddp                further arguments of DistributedDataParallel
 
     What the result does not depend on: how many workers there are, and when it is
     stopped, as far as the model computes each sample by itself. Dropout and other
     random numbers are continued exactly on the same number of workers, and differ
-    on another; batch normalisation looks at what a worker has of a batch.
+    on another; batch normalisation looks at what a worker has of a batch. With
+    logical_workers it depends on none of this.
     """
 
     def __init__(
@@ -75,6 +81,7 @@ class Run:
         proposer: Optional[Proposer] = None,
         noise: bool = False,
         report_every: Optional[int] = None,
+        logical_workers: Optional[int] = None,
         device: Optional[str] = None,
         backend: Optional[str] = None,
         ddp: Optional[Mapping[str, Any]] = None,
@@ -107,10 +114,13 @@ class Run:
         self._agreement: Optional[Agreement] = None
         self._agreed: Optional[List[float]] = None
         self._times, self._opened, self._passes, self._largest = Times(), 0.0, 0, 0
+        self._starts = True  # the next pass is the first of a step
         self._balance = Balance("equal", self.world_size)
         self._spent = (0.0, 0.0, 0)  # seconds of fetching and computing, and samples, of the present step
         self._worked = 0.0  # seconds of the present step, waiting for others included
         self._signature = state.signature(model)
+        self._logical, self._threads = logical_workers or self.job.workers, None
+        self._turns: Optional[Turns] = None
         with self._nothing_to_lose():
             self.resumed = self._restore()  # whether it goes on from a checkpoint
             self.model: Any = self._wrapped(ddp or {})
@@ -157,7 +167,8 @@ class Run:
         workers is how many processes load data. balance says how a batch is divided:
         equal; by the time in which each worker fetches and computes samples, so that
         all are done together (time); or by that of computing alone (compute). The
-        samples of a step and its gradient stay the same. Between two rounds of the loop the
+        samples of a step and its gradient stay the same. With logical_workers it is these that
+        are divided, not the batch. Between two rounds of the loop the
         run is saved and ended if it has to stop. After the last it is finished.
         """
         if global_batch < 1 or (local_batch is not None and local_batch < 1) or workers < 0:
@@ -178,7 +189,7 @@ class Run:
         with self._nothing_to_lose():
             self._agreed = self._agree(0.0, 0.0).wait()
         self._between()
-        least = 2 if self._noise is not None and self.world_size == 1 else 1
+        least = 2 if self._noise is not None and max(self.world_size, self._logical) == 1 else 1
         while not self._work.over(self._at):
             yield from self._stretch(dataset, local_batch, least, collate, workers)
         self.finish()
@@ -191,11 +202,10 @@ class Run:
         work, size, epoch = self._work, self._batch, self._at.epoch
         order = Order(work.samples, self._seed, epoch)
         steps = batches(work.samples, self._at.offset, size, work.drop_last)
-        split = self._balance.split
-        mine = chain.from_iterable(passes(order, at, self.rank, self.world_size, most, least, split(len(at))) for at in steps)
-        ahead, now = tee(mine)
+        ahead, now = tee(chain.from_iterable(self._passes_of(order, at, most, least) for at in steps))
         seed = state.number(self._seed, self._at.step, self.rank)
-        loaded: Iterator[Any] = iter(loader(dataset, (p.indices for p in ahead), collate, workers, self.device, seed))
+        asks = (Ask(p.indices, self._drawn(order, p)) for p in ahead)
+        loaded: Iterator[Any] = iter(loader(dataset, asks, collate, workers, self.device, seed))
         for p in now:
             began = time.perf_counter()
             data = moved(next(loaded), self.device)
@@ -211,25 +221,47 @@ class Run:
             if self._batch != size or self._rebalanced():
                 return
 
+    def _passes_of(self, order: Order, at: range, most: Optional[int], least: int) -> List[Pass]:
+        """The passes of this process through the step at those positions."""
+        if self._turns is not None:
+            return turns(order, at, self._turns.mine, self._turns.workers, most, least)
+        return passes(order, at, self.rank, self.world_size, most, least, self._balance.split(len(at)))
+
+    def _drawn(self, order: Order, p: Pass) -> Optional[int]:
+        """The seed of random numbers with which the samples of a pass are loaded, where these
+        must not depend on the process that loads them."""
+        if self._turns is None:
+            return None
+        return state.number(self._seed, self._at.epoch, p.worker, p.number, *p.indices)
+
     def _rebalanced(self) -> bool:
         """Between two steps: measures, and tells whether batches are divided otherwise from
         now on. All workers look at the same steps, and decide the same."""
         b = self._balance
         fetch, compute, samples = self._spent
         self._spent = (0.0, 0.0, 0)
-        b.meter.add(samples, fetch, compute)
+        b.meter.add(samples if self._turns is None else len(self._turns.mine), fetch, compute)
         if b.by == "equal" or self.world_size == 1 or self._at.step % b.EVERY != 0:
             return False
         at = 3 * self.rank
         mine = [0.0] * (3 * self.world_size)
         mine[at : at + 3] = b.meter.numbers
         n = self._group.agree(mine).wait()
-        return b.look(self._batch, [(n[i], n[i + 1], n[i + 2]) for i in range(0, len(n), 3)])
+        costs = [(n[i], n[i + 1], n[i + 2]) for i in range(0, len(n), 3)]
+        if self._turns is None:
+            return b.look(self._batch, costs)
+        changes = b.look(self._turns.workers, costs)
+        if changes:
+            self._turns.divide(b.shares)
+        return changes
 
     def _open(self, p: Pass, waited: float) -> None:
         """Before a pass."""
-        if p.number == 0:
+        if self._turns is not None:
+            self._turns.begin(p, self._at.step)
+        if self._starts:
             self._passes = self._largest = 0
+        self._starts = p.last
         self._pass = p
         self._passes, self._largest = self._passes + 1, max(self._largest, p.counted)
         self.indices = p.indices[: p.counted]
@@ -292,12 +324,14 @@ class Run:
         if p.last and self._waiting is not None:
             self._waiting.end()
         took = time.perf_counter() - self._opened
-        if p.last and self._waiting is not None:
+        if p.last and self._ddp is not None and self._waiting is not None:
             took -= self._waiting.seconds()
         self._spent = (self._spent[0], self._spent[1] + max(0.0, took), self._spent[2])
 
     def _update_weights(self, p: Pass) -> None:
         assert self._agreement is not None
+        if self._turns is not None:
+            self._turns.exchange()
         self._agreed, self._agreement = self._agreement.wait(), None
         total = self._agreed[4]
         if total not in (0.0, float(p.batch)):
@@ -433,6 +467,7 @@ class Run:
         """Saves, and exits with 75. All workers come here after the same step."""
         error = self._save()
         self._group.part()
+        end_loaders()
         if error is not None:
             print(f"norn: no checkpoint could be written: {error}", file=sys.stderr)
             self.job.close()
@@ -483,6 +518,8 @@ class Run:
             "seed": self._seed,
             "samples": self._samples,
             "batch": self._batch_ordered,
+            "logical": self._logical,
+            "threads": self._threads,
         }
 
     def _left_out(self) -> List[str]:
@@ -527,6 +564,10 @@ class Run:
                 part.load_state_dict(saved[name])
             elif name not in ("noise", "proposer"):
                 raise ValueError(f"it has no {name}")
+        logical = saved.get("logical", 0)
+        if logical and self._logical not in (0, logical):
+            raise ValueError(f"it was trained by {logical} workers that take turns, and now there are {self._logical}")
+        self._logical, self._threads = self._logical or logical, saved.get("threads")
         self._at = Position(**saved["position"])
         self._saved_step = self._at.step
         self._samples, self._batch_ordered = saved["samples"], saved["batch"]
@@ -546,8 +587,12 @@ class Run:
 
     def _wrapped(self, ddp: Mapping[str, Any]) -> Any:
         self._ddp: Any = None
-        self._waiting: Optional[Waiting] = None
+        self._waiting: Union[Waiting, Turns, None] = None
         self._forwards = 0
+        if self._logical > 0:
+            self._threads = settle(self.device, self._group.from_first(self._threads))
+            self._waiting = self._turns = Turns(self._bare, self._group, self._logical, self._seed)
+            return self._bare
         if self.world_size == 1 or not any(p.requires_grad for p in self._bare.parameters()):
             return self._bare
         ids = [self.device] if self.device.type == "cuda" else None
