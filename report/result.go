@@ -3,7 +3,6 @@ package report
 import (
 	"encoding/json"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster/unit"
@@ -156,7 +155,7 @@ func newNumbers(c *Collector, s *state.State) *numbers {
 	n.wait = make([]time.Duration, 0, len(s.Ended()))
 	n.first = make([]time.Duration, 0, s.Jobs()-s.Past())
 	if c.series != nil {
-		n.r.curves, n.details = &curves{}, slices.Clone(c.details.Slice())
+		n.r.curves, n.details = &curves{}, c.details.Slice()
 	}
 	return n
 }

@@ -555,7 +555,7 @@ func (w *Sim) becomes(id job.ID, phase job.Phase, can bool) bool {
 func (w *Sim) arrivals(now time.Duration, out []eventlog.Event) ([]eventlog.Event, error) {
 	for w.more && w.next.Job.Submit <= now {
 		if len(w.specs) == cap(w.specs) {
-			w.specs = make([]job.Job, 0, 512)
+			w.specs = make([]job.Job, 0, min(512, 16+w.truth.Len()))
 		}
 		w.specs = append(w.specs, w.next.Job)
 		spec := &w.specs[len(w.specs)-1]
