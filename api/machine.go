@@ -103,6 +103,8 @@ type Device struct {
 	Host     bool     `json:"host,omitempty" doc:"It is a part of the processors, no GPU."`
 	Broken   bool     `json:"broken,omitempty" doc:"It takes no new work."`
 	Note     string   `json:"note,omitempty" doc:"What is wrong with it."`
+	Slow     float64  `json:"slow,omitempty" doc:"How many times as long jobs take there as on a usual one of its type, from 1.05 on; missing: nothing is known against it."`
+	SlowJobs int      `json:"slow_jobs,omitempty" doc:"Of how many jobs that was seen."`
 	Jobs     []string `json:"jobs,omitempty" doc:"Who holds it."`
 	Resident []string `json:"resident,omitempty" doc:"Backbones that resident trainers keep loaded there."`
 
@@ -111,6 +113,14 @@ type Device struct {
 	Celsius  float64 `json:"celsius,omitempty"`
 	Watts    float64 `json:"watts,omitempty"`
 	Measured bool    `json:"measured,omitempty" doc:"The four fields above are measured."`
+}
+
+// SlowText is how slow jobs are on the device, as a clause; empty: nothing is known against it.
+func (d *Device) SlowText() string {
+	if d.Slow == 0 {
+		return ""
+	}
+	return fmt.Sprintf("slow: jobs take %.2f times as long", d.Slow)
 }
 
 // Disk is how full the disk is that holds Norn's state.

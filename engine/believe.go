@@ -14,6 +14,15 @@ type beliefs struct {
 	prior perf.Prior // of the configuration
 	of    perf.Believer
 	times perf.RunTimes // nil: it foretells none
+	vary  perf.Varied   // nil: it learns nothing of devices
+}
+
+// variability is how far devices are believed to differ by now.
+func (e *Engine) variability() *perf.Variability {
+	if e.beliefs.vary != nil {
+		return e.beliefs.vary.Variability()
+	}
+	return e.cfg.Variability
 }
 
 // believe makes the beliefs of a run, from what was measured in it so far. Policies see them
@@ -42,6 +51,7 @@ func (e *Engine) believe() {
 	}
 	e.beliefs.of = of
 	e.beliefs.times, _ = of.(perf.RunTimes)
+	e.beliefs.vary, _ = of.(perf.Varied)
 	for _, m := range e.state.Readings.All() {
 		of.Observe(e.state.Record(m.Job).Job, m.Reading)
 	}

@@ -440,7 +440,7 @@ func (e *Engine) decide() error {
 	e.view = sched.NewView(e.state, e.changes, e.nodes)
 	e.view.First, e.view.Woken, e.view.Rand, e.view.Costs = e.first, woken, e.rand, e.cfg.Costs
 	e.view.Speeds, e.view.Sharing, e.view.Transfer = e.cfg.Speeds, e.cfg.Sharing, e.cfg.Transfer
-	e.view.Variability, e.view.Sockets = e.cfg.Variability, e.cfg.Linked.Sockets()
+	e.view.Variability, e.view.Sockets = e.variability(), e.cfg.Linked.Sockets()
 	if e.cfg.Each != nil {
 		e.view.Each = e.cfg.Each
 	}

@@ -214,7 +214,7 @@ func (e *Engine) alone(r *job.Record, a *cluster.Alloc) float64 {
 	c := e.state.Cluster
 	h := r.Job.Hints
 	if len(a.Shares) == 0 || h == nil || !c.Type(c.TypeOf(a.Shares[0].Device)).Host {
-		return perf.With(e.cfg.Speeds, r.Job, c, a, r.Config) / e.cfg.Variability.Slowest(r.Job, c, a) * e.cfg.Linked.Factor(r.Job, c, a)
+		return perf.With(e.cfg.Speeds, r.Job, c, a, r.Config) / e.variability().Slowest(r.Job, c, a) * e.cfg.Linked.Factor(r.Job, c, a)
 	}
 	takes := cmp.Or(h.CPUEstimate, h.CPUTime)
 	if takes <= 0 {

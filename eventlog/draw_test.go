@@ -289,6 +289,9 @@ func drawMeasured(t *rapid.T) *perf.Reading {
 	for range rapid.IntRange(0, 3).Draw(t, "beside") {
 		m.Setup.Beside = append(m.Setup.Beside, texts().Draw(t, "sort"))
 	}
+	for range rapid.IntRange(0, 3).Draw(t, "seats") {
+		m.Setup.Seats = append(m.Setup.Seats, perf.Seat{Node: texts().Draw(t, "node"), Index: rapid.IntRange(0, 100).Draw(t, "seat")})
+	}
 	for range rapid.IntRange(0, perf.MaxValues).Draw(t, "values") {
 		m.Add(rapid.SampledFrom([]string{"loss", "rate", "samples", "ä€😀", "embedding"}).Draw(t, "name"), rapid.SliceOfN(numbers(), 1, perf.MaxSeries).Draw(t, "series")...)
 	}

@@ -60,6 +60,17 @@ func (ev *Event) appendMeasured(f *jsontext.Writer) {
 	f.Milli("cpu", s.CPU)
 	f.Int("mem", int64(s.Memory))
 	f.Int("batch", int64(s.Batch))
+	if len(s.Seats) > 0 {
+		f.Key("seats")
+		f.B = append(f.B, '[')
+		for i, seat := range s.Seats {
+			if i > 0 {
+				f.B = append(f.B, ',')
+			}
+			f.B = jsontext.AppendText(f.B, seat.String())
+		}
+		f.B = append(f.B, ']')
+	}
 	if s.How != job.Apart {
 		f.Text("how", s.How.String())
 		f.Text("with", s.With)
@@ -113,6 +124,19 @@ func (l *Reader) measured(ev *Event) error {
 			return size(t, &s.Memory)
 		case "batch":
 			return count(t, &s.Batch)
+		case "seats":
+			return t.Array(func() error {
+				var word string
+				if err := text(t, &word); err != nil {
+					return err
+				}
+				seat, err := perf.ParseSeat(word)
+				if err == nil && len(s.Seats) == perf.MostSeats {
+					err = fmt.Errorf("more than %d devices", perf.MostSeats)
+				}
+				s.Seats = append(s.Seats, seat)
+				return err
+			})
 		case "how":
 			return named(t, &s.How, job.Together, job.After)
 		case "with":

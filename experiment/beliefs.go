@@ -43,6 +43,12 @@ func ParseBeliefs(s string) (Beliefs, error) {
 // experiment says what is believed of those.
 func (x *Experiment) believe(c Choice, world *sim.Config) engine.Believe {
 	of := c.Believe()
+	if of != nil && varies(of) {
+		if world.Meter = nil; !x.LearnVariability {
+			return nil
+		}
+		world.Meter = deviceMeter{x.Seed}
+	}
 	if of == nil || world.Meter == nil || x.Beliefs != LearntBeliefs {
 		world.Meter = nil
 		return nil
@@ -90,6 +96,12 @@ func (u unlearnt) On(j *job.Job, c *cluster.Cluster, t cluster.TypeID, tasks int
 
 // usualScaling is the exponent by which jobs are taken to be faster with more GPUs.
 const usualScaling = 0.8
+
+// varies tells whether a believer learns how far devices of a type differ.
+func varies(of engine.Believe) bool {
+	_, ok := of(perf.Prior{}).(perf.Varied)
+	return ok
+}
 
 // foretells tells whether a believer learns how long jobs run.
 func foretells(of engine.Believe) bool {

@@ -22,6 +22,19 @@ import (
 // and how fast it is beside others. Each measurement errs.
 type useMeter struct{ seed uint64 }
 
+// deviceMeter measures how fast jobs go, for those who learn from it how devices differ. Each
+// measurement errs.
+type deviceMeter struct{ seed uint64 }
+
+// Measure implements sim.Meter.
+func (m deviceMeter) Measure(l *sim.Look, to *perf.Reading) {
+	if l.Speed <= 0 || to.When == perf.InProfile {
+		return
+	}
+	to.Setup.Seats = l.Seats()
+	to.Add(perf.Relative, l.Speed*(1+useError*(2*random(m.seed, l).Float64()-1)))
+}
+
 const (
 	useError = 0.03        // of a measurement, at most
 	useFor   = time.Minute // on devices for itself, after which a job is not measured there again

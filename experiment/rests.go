@@ -17,7 +17,7 @@ import (
 // really disturb each other.
 func (o *Outcome) rests(x *Experiment, truth perf.Sharing) {
 	o.facts = func() need.Set {
-		return need.Look(o.State, need.Beliefs{Speeds: x.speeds(), Sharing: truth, Variability: cmp.Or(x.BelievedVariability, x.Variability), Sockets: x.Sockets})
+		return need.Look(o.State, need.Beliefs{Speeds: x.speeds(), Sharing: truth, Variability: cmp.Or(x.toldVariability(), x.Variability), Sockets: x.Sockets})
 	}
 	if len(o.needs) == 0 {
 		return

@@ -91,6 +91,7 @@ type Experiment struct {
 	Transfer perf.Transfer // of what merged jobs learn from each other; nil: the truth that World sets
 
 	BelievedVariability *perf.Variability // of GPUs that differ; nil: the truth
+	LearnVariability    bool              // policies that can learn that believe what they have learnt, and nothing at first
 
 	// Outputs and observers.
 	Report   report.Options                // what the result holds beside the figures
@@ -222,7 +223,7 @@ func (x *Experiment) simulate(ctx context.Context, c Choice, jobs trace.Source, 
 	e := engine.New(engine.Config{
 		Cluster: site.Cluster, Tenants: site.Tenants, Policy: p, PolicyName: c.String(),
 		Estimator: estimator, Costs: costs, Speeds: x.speeds(), Sharing: sharing, Transfer: cmp.Or(x.Transfer, cfg.Transfer), Believe: believe, Seed: x.Seed, Sinks: sinks, Each: workers.Pool(0),
-		Variability: cmp.Or(x.BelievedVariability, x.Variability), Linked: perf.NewLinked(x.Communication, x.Sockets), Decided: o.timing(x.Timed), Sleeper: sleeper, Mover: mover,
+		Variability: x.toldVariability(), Linked: perf.NewLinked(x.Communication, x.Sockets), Decided: o.timing(x.Timed), Sleeper: sleeper, Mover: mover,
 	}, world)
 	e.Announce()
 	if err = world.Attach(e.State()); err == nil {

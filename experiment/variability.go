@@ -1,12 +1,21 @@
 package experiment
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/trace/clusterspec"
 )
+
+// toldVariability is how far policies are told that GPUs differ; nil: not at all.
+func (x *Experiment) toldVariability() *perf.Variability {
+	if x.LearnVariability {
+		return nil
+	}
+	return cmp.Or(x.BelievedVariability, x.Variability)
+}
 
 // checkVariability fails when a GPU is told to differ that the cluster does not have.
 func (x *Experiment) checkVariability(site *clusterspec.Site) error {

@@ -23,6 +23,7 @@ import (
 	"github.com/norn-scheduler/norn/live/planner"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/perf/predict"
+	"github.com/norn-scheduler/norn/perf/predict/devices"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/tenant"
@@ -108,8 +109,6 @@ type Daemon struct {
 	Tally Tally
 	books
 
-	Learning bool // the policy learns from what is measured of jobs
-
 	cfg    Config
 	log    *slog.Logger
 	choice experiment.Choice
@@ -135,7 +134,8 @@ type Daemon struct {
 	findings  []api.Finding      // what was found wrong with what is kept
 	counts    counts             // whom jobs belong to
 	outlook   outlook
-	turning   bool // those who wait for their turn are to be looked at
+	devices   *devices.Learner // of which are slower than others, whatever the policy
+	turning   bool             // those who wait for their turn are to be looked at
 
 	programs chan struct{} // see forecast
 
@@ -149,7 +149,7 @@ func New(c Config) *Daemon {
 	if c.Folders == nil {
 		c.Folders = func() []string { return nil }
 	}
-	d := &Daemon{cfg: c, log: c.Log, books: books{journal: c.Journal}, choice: c.Policy, byKey: map[string]*Job{}, counts: counts{}, costs: &perf.Costs{}, programs: make(chan struct{}, 1), started: time.Now()}
+	d := &Daemon{cfg: c, log: c.Log, books: books{journal: c.Journal}, choice: c.Policy, byKey: map[string]*Job{}, counts: counts{}, costs: &perf.Costs{}, devices: devices.New(), programs: make(chan struct{}, 1), started: time.Now()}
 	d.recent.Most = c.Recent
 	d.Loop = NewLoop(d.log, Hooks{Durable: d.durable, Settled: func() time.Duration { return d.st.Now }, Mark: d.mark})
 	return d
@@ -271,8 +271,11 @@ func endProgram(p sched.Policy, log *slog.Logger) {
 func (d *Daemon) Event(ev *eventlog.Event, s *state.State) {
 	d.epoch.Write(ev)
 	d.Tally.Count(ev)
-	if ev.Kind == eventlog.Submit {
+	switch ev.Kind {
+	case eventlog.Submit:
 		d.appear()
+	case eventlog.Measured:
+		d.devices.Observe(s.Record(ev.Job).Job, ev.Measured)
 	}
 	text := EventText(ev, s, d.cfg.Names)
 	e := api.Event{Time: d.Loop.Clock.Wall(ev.Time), Kind: ev.Kind.String()}
@@ -337,7 +340,6 @@ func (d *Daemon) newEngine() error {
 		f.Stderr = &said{log: d.log}
 	}
 	believe := d.choice.Believe()
-	d.Learning = believe != nil
 	budget := cmp.Or(d.cfg.Budget, max(usualBudget, d.choice.Patience()))
 	if d.choice.String() == fallback.String() { // nothing is left to fall back to
 		budget = 0
@@ -347,6 +349,10 @@ func (d *Daemon) newEngine() error {
 		Estimator: d.cfg.Estimator, Costs: d.costs, Speeds: d.cfg.Speeds, Sharing: belief(), Transfer: d.cfg.Transfer, Believe: believe, Exclusive: !d.choice.Shares(), Seed: 1, Sinks: []engine.Sink{d}, Budget: budget, Each: workers.Pool(0),
 	}, d.cfg.World)
 	d.eng.Resume(d.st)
+	d.devices = devices.New()
+	for _, m := range d.st.Readings.All() {
+		d.devices.Observe(d.st.Record(m.Job).Job, m.Reading)
+	}
 	if lacks := lacking(d.choice, d.st, d.cfg.Speeds, d.cfg.Estimator); !slices.Equal(lacks, d.lacks) {
 		d.lacks = lacks
 		tellLacks(d.log, d.choice, lacks)

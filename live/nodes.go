@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -10,6 +11,8 @@ import (
 	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/label"
+	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/perf/predict/devices"
 	"github.com/norn-scheduler/norn/trace"
 )
 
@@ -72,6 +75,7 @@ func (d inventory) list(c server.Caller, q *api.NodeQuery) []api.Node {
 	d.nodesAllocated(c, out, at)
 	if q.Devices {
 		d.devicesAllocated(c, out, at)
+		d.devicesDoubted(out, at)
 	}
 	slices.SortStableFunc(out, func(a, b api.Node) int { return trace.CompareKeys(a.Name, b.Name) })
 	return out
@@ -202,6 +206,37 @@ func (d inventory) devicesOf(id cluster.NodeID) []api.Device {
 		out[i] = api.Device{Name: d.cfg.Names(dev), Index: i, Type: t.Name, NUMA: -1, Memory: api.Bytes(t.Memory), Host: t.Host, Broken: c.Broken(dev)}
 	}
 	return out
+}
+
+// devicesDoubted says on which devices jobs take longer than on others of their type.
+func (d inventory) devicesDoubted(out []api.Node, at []int) {
+	c := d.st.Cluster
+	d.eachDoubt(func(dev cluster.DeviceID, doubt devices.Doubt) {
+		n := c.NodeOf(dev)
+		if first, _ := c.DeviceRange(n); at[n] >= 0 && int(dev-first) < len(out[at[n]].Devices) {
+			to := &out[at[n]].Devices[dev-first]
+			to.Slow, to.SlowJobs = math.Round(100*doubt.Score)/100, doubt.Jobs
+		}
+	})
+}
+
+// eachDoubt calls f for the doubtful devices that there are.
+func (d *Daemon) eachDoubt(f func(cluster.DeviceID, devices.Doubt)) {
+	by := map[perf.Seat]devices.Doubt{}
+	for _, doubt := range d.devices.Doubts() {
+		by[doubt.Seat] = doubt
+	}
+	c := d.st.Cluster
+	for dev := range cluster.DeviceID(c.Devices()) {
+		if len(by) == 0 {
+			return
+		}
+		seat := perf.SeatOf(c, dev)
+		if doubt, is := by[seat]; is {
+			f(dev, doubt)
+			delete(by, seat)
+		}
+	}
 }
 
 // devicesAllocated says which jobs have devices, as far as the caller may see them.

@@ -13,6 +13,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf/predict/devices"
 	"github.com/norn-scheduler/norn/tenant"
 )
 
@@ -318,6 +319,9 @@ func (d explainer) trouble() []string {
 		f := &d.findings[0]
 		out = append(out, fmt.Sprintf("%s wrong with what norn keeps when it started, first with %s: %s; norn fsck lists all", things(n), cmp.Or(f.File, "job "+f.Job), f.Text))
 	}
+	d.eachDoubt(func(dev cluster.DeviceID, doubt devices.Doubt) {
+		out = append(out, fmt.Sprintf("%s is slow: jobs take %.2f times as long there as on a usual %s, as was seen of %s", d.cfg.Names(dev), doubt.Score, d.st.Cluster.Type(d.st.Cluster.TypeOf(dev)).Name, unit.Count(doubt.Jobs, "job")))
+	})
 	return append(out, d.cfg.Trouble()...)
 }
 

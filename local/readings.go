@@ -11,8 +11,8 @@ import (
 	"github.com/norn-scheduler/norn/perf"
 )
 
-// readings is the daemon as it tells the policy what jobs report of their training, where
-// the policy learns from it.
+// readings is the daemon as it tells the engine what jobs report of their training: for policies that
+// learn from it, and to find devices that are slower than others.
 type readings struct{ *Daemon }
 
 // series is what a job has reported that the engine has not been told of.
@@ -22,8 +22,11 @@ type series struct {
 	told      time.Duration // how long the one before was
 	from      float64       // samples at its beginning
 	last      float64       // samples at the last report
+	since, at time.Duration // when samples stood so, by the clock of reports
+	own       bool          // that is the task's own
 	epoch     float64       // samples of the data set; 0: not known
-	loss, at  []float64
+	loss      []float64
+	points    []float64 // samples at which losses are
 	embedding []float64
 	accuracy  float64
 	rated     bool // accuracy was reported
@@ -37,15 +40,19 @@ const (
 // report takes in a report of rank 0.
 func (d readings) report(l *entry, r *api.Report) {
 	rec := d.State().Record(l.ID)
-	if !d.Learning || rec.Phase != job.Running || d.State().Alloc(l.ID) == nil {
+	if rec.Phase != job.Running || d.State().Alloc(l.ID) == nil {
 		return
 	}
 	s := &l.series
-	if s.run != l.Run || float64(r.Samples) < s.last && r.Samples > 0 {
-		*s = series{run: l.Run, began: d.Loop.Now(), from: float64(r.Samples), epoch: s.epoch}
+	at, own := d.Loop.Now(), r.At > 0
+	if own {
+		at = r.At.Duration()
+	}
+	if s.run != l.Run || r.Samples > 0 && (float64(r.Samples) < s.last || own != s.own || at < s.at) {
+		*s = series{run: l.Run, began: d.Loop.Now(), from: float64(r.Samples), since: at, own: own, epoch: s.epoch}
 	}
 	if r.Samples > 0 {
-		s.last = float64(r.Samples)
+		s.last, s.at = float64(r.Samples), at
 		if r.Epoch > 0 {
 			s.epoch = float64(r.Samples) / r.Epoch
 		}
@@ -66,25 +73,25 @@ func (d readings) report(l *entry, r *api.Report) {
 
 // point adds a loss at the samples of the last report.
 func (s *series) point(loss float64) {
-	if n := len(s.at); n > 0 && s.at[n-1] == s.last {
+	if n := len(s.points); n > 0 && s.points[n-1] == s.last {
 		s.loss[n-1] = loss
 		return
 	}
-	s.loss, s.at = append(s.loss, loss), append(s.at, s.last)
-	if len(s.at) <= mostPoints {
+	s.loss, s.points = append(s.loss, loss), append(s.points, s.last)
+	if len(s.points) <= mostPoints {
 		return
 	}
 	n := 0
-	for i := 0; i < len(s.at); i += 2 {
-		s.loss[n], s.at[n] = s.loss[i], s.at[i]
+	for i := 0; i < len(s.points); i += 2 {
+		s.loss[n], s.points[n] = s.loss[i], s.points[i]
 		n++
 	}
-	s.loss, s.at = s.loss[:n], s.at[:n]
+	s.loss, s.points = s.loss[:n], s.points[:n]
 }
 
 // ended tells what is left of a run that is over. done says that the job has done its work.
 func (d readings) ended(l *entry, done bool) {
-	if s := &l.series; d.Learning && s.run == l.Run && s.last > 0 {
+	if s := &l.series; s.run == l.Run && s.last > 0 {
 		when := perf.InRun
 		if done {
 			when = perf.AtEnd
@@ -101,6 +108,7 @@ func (d readings) tell(l *entry, when perf.When) {
 		return
 	}
 	m := &perf.Reading{When: when, Setup: perf.SetupOf(d.State().Cluster, a)}
+	m.Setup.Seats = perf.SeatsOf(d.State().Cluster, a)
 	if with := rec.With; rec.Merged != job.Apart && d.State().Known(with) {
 		m.Setup.How, m.Setup.With = rec.Merged, perf.TaskOf(d.State().Record(with).Job)
 	}
@@ -110,13 +118,13 @@ func (d readings) tell(l *entry, when perf.When) {
 		}
 	})
 	span := d.Loop.Now() - s.began
-	if len(s.at) > 0 {
+	if len(s.points) > 0 {
 		m.Add(perf.Loss, s.loss...)
-		m.Add(perf.Samples, s.at...)
+		m.Add(perf.Samples, s.points...)
 	} else if s.last > 0 {
 		m.Add(perf.Samples, s.last)
 	}
-	if rate := (s.last - s.from) / span.Seconds(); span > 0 && rate > 0 {
+	if rate := (s.last - s.from) / (s.at - s.since).Seconds(); s.at > s.since && rate > 0 {
 		m.Add(perf.Rate, rate)
 	}
 	if s.epoch > 0 {
@@ -128,7 +136,7 @@ func (d readings) tell(l *entry, when perf.When) {
 	if s.rated {
 		m.Add(perf.Accuracy, s.accuracy)
 	}
-	*s = series{run: s.run, began: d.Loop.Now(), told: span, from: s.last, last: s.last, epoch: s.epoch}
+	*s = series{run: s.run, began: d.Loop.Now(), told: span, from: s.last, last: s.last, since: s.at, at: s.at, own: s.own, epoch: s.epoch}
 	if len(m.Values) > 0 && m.Check() == nil {
 		d.Loop.Emit(eventlog.Event{Kind: eventlog.Measured, Job: l.ID, Measured: m})
 	}

@@ -1,7 +1,9 @@
 package local_test
 
 import (
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -66,5 +68,53 @@ func TestReadings(t *testing.T) {
 	}
 	if n, ok := m.Figure(perf.Samples); !ok || n != float64(100*k) {
 		t.Errorf("it needed %v samples, want %d", n, 100*k)
+	}
+}
+
+// TestSlowDevice: a device on which similar jobs make progress half as fast as on the others is named, by three jobs
+// and under a policy that learns nothing, and the next daemon still names it.
+func TestSlowDevice(t *testing.T) {
+	longtest.Skip(t)
+	t.Parallel()
+	h := newHere(t, "fifo", 4, nil)
+	for round := range 3 {
+		spec := h.sh(1, "while [ ! -e end"+strconv.Itoa(round)+" ]; do sleep 0.01; done")
+		spec.Name = "same"
+		ids := []string{h.submit(spec), h.submit(spec), h.submit(spec), h.submit(spec)}
+		tell := func(samples int64, when api.Seconds) {
+			for _, id := range ids {
+				h.running(id, 1)
+				at := samples
+				if h.job(id).Devices[0] == "slot1" {
+					at = (samples + 1) / 2
+				}
+				if _, err := h.task(id, 1).Report(background, api.Report{Samples: at, Step: at, At: when}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		tell(1, 1)
+		tell(4001, 11)
+		h.make("end" + strconv.Itoa(round))
+		for _, id := range ids {
+			h.until(id, api.Done)
+		}
+	}
+	for range 2 {
+		nodes, err := h.Nodes(background, h.me, api.NodeQuery{Devices: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, d := range nodes[0].Devices {
+			if slow := i == 1; slow != (math.Abs(d.Slow-2) < 0.1 && d.SlowJobs == 3) || !slow && d.Slow != 0 {
+				t.Errorf("%s: slow %v, of %d jobs", d.Name, d.Slow, d.SlowJobs)
+			}
+		}
+		status, err := h.Status(background)
+		if text := strings.Join(status.Trouble, "\n"); err != nil || !strings.Contains(text, "slot1 is slow: jobs take ") || !strings.Contains(text, "as was seen of 3 jobs") {
+			t.Errorf("%v; what is wrong is told as %q", err, text)
+		}
+		h.down()
+		h.up()
 	}
 }

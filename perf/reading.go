@@ -44,6 +44,8 @@ type Setup struct {
 	Memory unit.Bytes // the same
 	Batch  int        // that it was told, of all devices together; 0: its own
 
+	Seats []Seat // its devices, where they are told; at most MostSeats
+
 	How    job.Merge // how it was trained
 	With   string    // SortOf the job that it was merged with
 	Beside []string  // SortOf each other job on its first device, in order of arrival
@@ -144,7 +146,22 @@ func (m *Reading) Check() error {
 	return nil
 }
 
-// SetupOf is the configuration that an Alloc is for a job. Beside, How and With are left
+// MostSeats bounds the devices that a Setup tells: of a job on more, none are.
+const MostSeats = 64
+
+// SeatsOf are the devices of an Alloc, as a Setup tells them.
+func SeatsOf(c *cluster.Cluster, a *cluster.Alloc) []Seat {
+	if len(a.Shares) > MostSeats {
+		return nil
+	}
+	out := make([]Seat, len(a.Shares))
+	for i := range a.Shares {
+		out[i] = SeatOf(c, a.Shares[i].Device)
+	}
+	return out
+}
+
+// SetupOf is the configuration that an Alloc is for a job. Seats, Beside, How and With are left
 // to the caller.
 func SetupOf(c *cluster.Cluster, a *cluster.Alloc) Setup {
 	s := Setup{Tasks: a.Tasks(0), Spread: a.Nodes() > 1}
@@ -163,7 +180,7 @@ func SetupOf(c *cluster.Cluster, a *cluster.Alloc) Setup {
 
 // Believer is what is believed of jobs from what was measured of them. It is a pure fold:
 // equal measurements in equal order make equal beliefs. It answers by the interfaces that
-// it implements besides: Typed (speeds), Sharing, Transfer and RunTimes.
+// it implements besides: Typed (speeds), Sharing, Transfer, RunTimes and Varied.
 type Believer interface {
 	// Observe takes in a measurement of a job. Neither may be changed.
 	Observe(j *job.Job, m *Reading)
@@ -187,6 +204,13 @@ type RunTimes interface {
 	// left is negative while nothing is known. ok is false for jobs that are not of the
 	// sort that it foretells.
 	RunTime(j *job.Job) (left time.Duration, why string, ok bool)
+}
+
+// Varied is a Believer that learns how far devices of a type differ.
+type Varied interface {
+	// Variability is what is believed by now. It is the same pointer as before where nothing
+	// has changed that matters.
+	Variability() *Variability
 }
 
 // Telling is a Believer that can say from what it learnt its other beliefs.

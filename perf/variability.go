@@ -1,7 +1,9 @@
 package perf
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/norn-scheduler/norn/cluster"
@@ -25,6 +27,22 @@ type Variability struct {
 type Seat struct {
 	Node  string
 	Index int
+}
+
+// String is the Seat as logs have it: NODE/INDEX.
+func (s Seat) String() string { return s.Node + "/" + strconv.Itoa(s.Index) }
+
+// ParseSeat reads what String writes.
+func ParseSeat(text string) (Seat, error) {
+	at := strings.LastIndexByte(text, '/')
+	if at < 0 {
+		return Seat{}, fmt.Errorf("device %q: write NODE/INDEX", text)
+	}
+	n, err := strconv.ParseUint(text[at+1:], 10, 31)
+	if err != nil || strconv.FormatUint(n, 10) != text[at+1:] {
+		return Seat{}, fmt.Errorf("device %q: %q is no number from 0", text, text[at+1:])
+	}
+	return Seat{text[:at], int(n)}, nil
 }
 
 // SeatOf is the Seat of a device.

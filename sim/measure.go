@@ -44,6 +44,7 @@ type Look struct {
 	Own      perf.Sharer   // the job with its part of its first device
 	Beside   []perf.Sharer // the others there, in order of arrival; valid until Measure returns
 	Ran      time.Duration // since it began to make progress, or to be measured, here
+	Seats    func() []perf.Seat // its devices
 }
 
 // meter is what the world keeps in order to measure.
@@ -158,6 +159,7 @@ func (w meters) reading(id job.ID, now time.Duration, when perf.When, out []even
 	}
 	m := &perf.Reading{When: when, Setup: perf.SetupOf(w.state.Cluster, a)}
 	l := w.seen(id, now)
+	l.Seats = func() []perf.Seat { return perf.SeatsOf(w.state.Cluster, a) }
 	l.Ran, l.Number = now-w.truth.of(id).began, w.meter.looked[id]
 	w.meter.looked[id]++
 	if m.Setup.How = r.Merged; r.Merged != job.Apart {

@@ -258,6 +258,7 @@ func devices() []metric {
 	}
 	return []metric{
 		each("norn_device_jobs", "Jobs that hold the device.", false, func(d api.Device) float64 { return float64(len(d.Jobs)) }),
+		each("norn_device_slowness_ratio", "How many times as long jobs take on the device as on a usual one of its type; 1: nothing is known against it.", false, func(d api.Device) float64 { return max(1, d.Slow) }),
 		each("norn_device_memory_bytes", "Memory of the device.", false, func(d api.Device) float64 { return float64(d.Memory) }),
 		each("norn_device_memory_used_bytes", "Memory of the device that is in use, as measured.", true, func(d api.Device) float64 { return float64(d.Used) }),
 		each("norn_device_utilization_ratio", "How busy the device is, 0 to 1, as measured.", true, func(d api.Device) float64 { return d.Util }),

@@ -191,6 +191,9 @@ func deviceTable(n api.Node) *grid.Table {
 		if d.Broken {
 			note = joined("takes no new work", d.Note)
 		}
+		if slow := d.SlowText(); slow != "" {
+			note = strings.TrimPrefix(note+"; "+slow, "; ")
+		}
 		g.Add(d.Name, d.Type, util, mem, temp, power, numa, strings.Join(d.Jobs, " "), note)
 	}
 	return g

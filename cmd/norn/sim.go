@@ -139,7 +139,7 @@ each policy with ten seeds and compares the means; norn sweep varies anything.
 	fl.StringVar(&f.speeds, "speeds", "", "measured throughputs of jobs on GPU types (JSON, as Gavel publishes them; speeds are relative to a V100), or times of iterations of large models by GPUs (JSON, as Arena publishes them); policies know them, too")
 	fl.StringVar(&f.guessed, "believed-speeds", "", "what policies believe of --speeds: another such file, such as Arena's estimates (default: the truth)")
 	fl.StringVar(&f.varied, "variability", "", "how far GPUs of a type differ, by class of job (CSV: node, gpu, run time relative to a typical GPU for each class; see norn docs formats)")
-	fl.StringVar(&f.believed, "believed-variability", "", "what policies believe of --variability: another such file, or none (default: the truth)")
+	fl.StringVar(&f.believed, "believed-variability", "", "what policies believe of --variability: another such file, none, or learnt from how fast jobs go (default: the truth)")
 	fl.Float64Var(&f.spread, "spread", 1, "speed factor of a gang on several nodes, for each step between them in the topology")
 	fl.Float64Var(&f.talk, "communication", 0, "part of their time, 0 to 1, during which jobs that mind their bandwidth communicate where their GPUs are linked best; they are slower elsewhere in a node, and over links between nodes that they share (see norn docs policies/mapa)")
 	fl.StringVar(&f.sockets, "sockets", "", "measured run times of jobs alone and beside others on a CPU socket of a node (JSON, as published with the topology-aware scheduler), which policies know, too; see norn docs policies/topology-aware")
@@ -623,6 +623,10 @@ func (f *simFlags) variability(x *experiment.Experiment) (err error) {
 	case "":
 	case "none":
 		x.BelievedVariability = &perf.Variability{}
+	case "learnt":
+		if x.LearnVariability = true; x.Beliefs != experiment.LearntBeliefs {
+			return errors.New("--believed-variability learnt: with --beliefs true nothing is learnt")
+		}
 	default:
 		if x.BelievedVariability, err = trace.ReadVariability(f.believed); err != nil {
 			return fmt.Errorf("--believed-variability: %w", err)

@@ -369,7 +369,10 @@ func holders(d api.Device, names map[string]string) string {
 	case d.Broken:
 		return joined("takes no new work", d.Note)
 	case text == "":
-		return "free"
+		text = "free"
+	}
+	if slow := d.SlowText(); slow != "" {
+		text += "; " + slow
 	}
 	return text
 }

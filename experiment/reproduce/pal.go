@@ -143,5 +143,30 @@ func pal() (all []Study) {
 		s.Quick = []World{s.Worlds[0], s.Worlds[2], s.Worlds[5]} // of the others some last for months
 		all = append(all, s)
 	}
-	return all
+	return append(all, palLearnt(all[0]))
+}
+
+// palLearnt is the worlds of a study in which PAL is not told the scores and learns them from how fast jobs go.
+func palLearnt(of Study) Study {
+	s := Study{
+		System: "pal", Name: "learnt", CPU: 40, Policy: palPolicy,
+		About:  of.About + ", which policies must learn from how fast jobs go",
+		Claims: []Claim{{Baseline: palSticky, Metric: meanJCT(), Published: better(), Place: "ours: the paper has scores measured beforehand"}},
+	}
+	learns := func(worlds []World) (out []World) {
+		for _, w := range worlds {
+			told := w.Make
+			w.Make = func(data string, c experiment.Choice) (*experiment.Experiment, trace.Source, error) {
+				x, jobs, err := told(data, c)
+				if err == nil {
+					x.LearnVariability = true
+				}
+				return x, jobs, err
+			}
+			out = append(out, w)
+		}
+		return out
+	}
+	s.Worlds, s.Quick = learns(of.Worlds), learns(of.Quick)
+	return s
 }

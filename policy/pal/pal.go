@@ -31,6 +31,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/perf/predict/devices"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
@@ -98,6 +99,9 @@ func (c *Config) Needs() need.List {
 		If(c.Rule == PAL && c.Penalty == 0, need.Of(need.Spread), "it chooses by scores alone").
 		If(c.Order == SRTF, need.Of(need.RunTimes), "jobs go in order of submission")
 }
+
+// Believer makes what is believed of GPUs from how fast jobs go on them.
+func (c *Config) Believer(perf.Prior) perf.Believer { return devices.New() }
 
 // Policy makes the policy.
 func (c *Config) Policy() (sched.Policy, error) {

@@ -7,12 +7,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/sim/simtest"
 )
 
@@ -244,4 +247,44 @@ func BenchmarkPlace(b *testing.B) {
 			})
 		}
 	}
+}
+
+// rates measures how fast jobs go, and on which devices.
+type rates struct{}
+
+// Measure implements sim.Meter.
+func (rates) Measure(l *sim.Look, to *perf.Reading) {
+	if l.Speed > 0 {
+		to.Setup.Seats = l.Seats()
+		to.Add(perf.Relative, l.Speed)
+	}
+}
+
+// Scores that are learnt from how fast jobs go: a scheduler that starts again believes the same, and decides the same.
+func TestLearnt(t *testing.T) {
+	c := NewConfig()
+	c.Round = 20 * time.Second
+	learning := simtest.Learning{Build: c.Policy, Believe: c.Believer, Meter: rates{}}
+	for name, shape := range map[string]simtest.Shape{"costs": {Costs: true}, "types": {Types: true, Costs: true, Failures: true, Operated: true}} {
+		t.Run(name, func(t *testing.T) { learning.Properties(t, shape) })
+	}
+}
+
+// The first GPU takes twice as long. Nobody tells, so a job of class A is put there first; the next ones are not,
+// once three others were seen to be faster.
+func TestLearns(t *testing.T) {
+	slow := scored([]float64{2, 1, 1, 1})
+	cfg := NewConfig()
+	play := func(believe engine.Believe, varied *perf.Variability) *simtest.Run {
+		var jobs []simtest.Job
+		for i := range 4 {
+			jobs = append(jobs, simtest.Job{Key: fmt.Sprint("first", i), Model: "resnet50", GPUs: 1, Run: 600})
+		}
+		jobs = append(jobs, simtest.Job{Key: "late", Model: "resnet50", At: 1500, GPUs: 1, Run: 600})
+		return simtest.Go(t, simtest.Config{Cluster: named(4), Make: cfg.Policy, Model: perf.Analytic{Scaling: 1, Spread: 1}, Speeds: perf.Analytic{Scaling: 1, Spread: 1},
+			Believe: believe, World: func(c *sim.Config) { c.Variability, c.Meter = varied, rates{} }}, jobs...)
+	}
+	has(t, play(cfg.Believer, slow), "start late on n0[1]")
+	has(t, play(nil, slow), "start late on n0[0]")
+	has(t, play(cfg.Believer, nil), "start late on n0[0]")
 }
