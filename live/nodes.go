@@ -221,7 +221,7 @@ func (d inventory) devicesDoubted(out []api.Node, at []int) {
 }
 
 // eachDoubt calls f for the doubtful devices that there are.
-func (d *Daemon) eachDoubt(f func(cluster.DeviceID, devices.Doubt)) {
+func (d inventory) eachDoubt(f func(cluster.DeviceID, devices.Doubt)) {
 	by := map[perf.Seat]devices.Doubt{}
 	for _, doubt := range d.devices.Doubts() {
 		by[doubt.Seat] = doubt

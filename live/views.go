@@ -319,7 +319,7 @@ func (d explainer) trouble() []string {
 		f := &d.findings[0]
 		out = append(out, fmt.Sprintf("%s wrong with what norn keeps when it started, first with %s: %s; norn fsck lists all", things(n), cmp.Or(f.File, "job "+f.Job), f.Text))
 	}
-	d.eachDoubt(func(dev cluster.DeviceID, doubt devices.Doubt) {
+	inventory(d).eachDoubt(func(dev cluster.DeviceID, doubt devices.Doubt) {
 		out = append(out, fmt.Sprintf("%s is slow: jobs take %.2f times as long there as on a usual %s, as was seen of %s", d.cfg.Names(dev), doubt.Score, d.st.Cluster.Type(d.st.Cluster.TypeOf(dev)).Name, unit.Count(doubt.Jobs, "job")))
 	})
 	return append(out, d.cfg.Trouble()...)
