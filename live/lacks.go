@@ -16,6 +16,11 @@ func lacking(c experiment.Choice, s *state.State, speeds perf.Typed, estimator p
 	if _, none := estimator.(predict.None); !none {
 		possible |= need.Of(need.RunTimes)
 	}
+	if learns := c.Believe(); learns != nil {
+		if _, varied := learns(perf.Prior{}).(perf.Varied); varied {
+			possible |= need.Of(need.Devices) // jobs may show it
+		}
+	}
 	for _, l := range c.Needs().Lacks(possible) {
 		lacks = append(lacks, l.Text)
 	}

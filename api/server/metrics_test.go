@@ -39,7 +39,7 @@ func TestMetrics(t *testing.T) {
 		`norn_decision_seconds_bucket{le="0.001"} 5`, `norn_decision_seconds_bucket{le="+Inf"} 8`, `norn_decision_seconds_count 8`, `norn_decision_seconds_sum 0.1`,
 		`norn_queue_wait_seconds_bucket{le="10"} 3`, `norn_launch_seconds_sum 0.2`,
 		`norn_device_utilization_ratio{device="gpu0",type="NVIDIA H200"} 0.5`, `norn_device_temperature_celsius{device="gpu0",type="NVIDIA H200"} 40`,
-		`norn_device_jobs{device="gpu1",type="NVIDIA H200"} 0`, `norn_tenant_gpus_held{tenant="vision"} 0.5`, `norn_tenant_usage_gpu_seconds{tenant="vision"} 5400`,
+		`norn_device_jobs{device="gpu1",type="NVIDIA H200"} 0`, `norn_device_slowness_ratio{device="gpu1",type="NVIDIA H200"} 1`, `norn_tenant_gpus_held{tenant="vision"} 0.5`, `norn_tenant_usage_gpu_seconds{tenant="vision"} 5400`,
 		`norn_http_connections 1`,
 	} {
 		if !strings.Contains(body, "\n"+line+"\n") {

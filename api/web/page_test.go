@@ -474,8 +474,10 @@ func TestDrain(t *testing.T) {
 	longtest.Skip(t)
 	g := gate(t)
 	someJobs(g.norn)
+	g.norn.node.Devices[2].Slow, g.norn.node.Devices[2].SlowJobs = 1.31, 4
 	p := open(t, g.link, g.origin, desktop)
 	p.Says("#devices", "gpu3")
+	p.Says("#devices", "slow: jobs take 1.31 times as long, as was seen of 4")
 	p.Until(`(document.querySelector('[data-key="drain-gpu3"]').focus(), document.activeElement.dataset.key === 'drain-gpu3')`)
 	p.Do(chromedp.KeyEvent(kb.Enter))
 	p.Says("dialog", "Start nothing new on gpu3?")

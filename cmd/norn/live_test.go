@@ -287,7 +287,7 @@ func sampleJobs() []api.Job {
 	}
 }
 
-// sampleNode is a machine with four GPUs, one of them broken.
+// sampleNode is a machine with four GPUs, one of them broken and one slow.
 func sampleNode() api.Node {
 	gpu := func(i int, util float64, used api.Bytes, jobs ...string) api.Device {
 		return api.Device{Name: fmt.Sprintf("gpu%d", i), Index: i, Type: "NVIDIA H200", NUMA: i / 2, Memory: 141 << 30, Jobs: jobs,
@@ -297,6 +297,7 @@ func sampleNode() api.Node {
 		Devices:   []api.Device{gpu(0, 0.97, 120, "3"), gpu(1, 0.95, 118, "3"), gpu(2, 0.31, 20, "5"), gpu(3, 0, 0, "6", "7")},
 		Isolation: []string{"CPU time and memory by cgroups v2", "not: device files, for want of rights"},
 		Disk:      api.Disk{Path: "/var/lib/norn", Free: 120 << 30, Size: 400 << 30}}
+	n.Devices[2].Slow, n.Devices[2].SlowJobs = 1.31, 4
 	n.Devices[3].Broken, n.Devices[3].Note = true, "XID 79: it has fallen off the bus"
 	return n
 }

@@ -135,8 +135,9 @@ function fillTile(e, d) {
   when(e.bar, Boolean(d.measured));
   e.bar.set(d.util || 0, `${words.percent(d.util || 0)} of ${d.name} in use`);
   const shown = jobs.slice(0, 3).map((id) => ({ id, job: store.jobs.get(id) }));
-  once(e.who, [shown.map(({ id, job }) => [id, job && words.title(job), job && job.user, job && job.expected_end]), jobs.length, d.broken, d.note, store.me], () => [
+  once(e.who, [shown.map(({ id, job }) => [id, job && words.title(job), job && job.user, job && job.expected_end]), jobs.length, d.broken, d.note, d.slow, store.me], () => [
     d.broken ? h('p', { class: 'bad' }, `takes no new work${d.note ? `: ${d.note}` : ''}`) : d.note ? h('p', { class: 'quiet' }, d.note) : '',
+    d.slow ? h('p', { class: 'bad' }, `slow: jobs take ${d.slow.toFixed(2)} times as long, as was seen of ${d.slow_jobs}`) : '',
     ...shown.map(({ id, job }) => h('p', {}, holder(id), until(job))),
     jobs.length > 3 ? h('p', { class: 'quiet' }, `and ${words.count(jobs.length - 3, 'more job')}`) : '',
     jobs.length === 0 && !d.broken ? h('p', { class: 'quiet' }, 'free') : '',
