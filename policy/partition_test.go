@@ -10,6 +10,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/policy"
+	"github.com/norn-scheduler/norn/policy/maxmin"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/tenant"
@@ -148,4 +149,26 @@ func tenants(t *testing.T, names ...string) *tenant.Tree {
 		}
 	}
 	return tree
+}
+
+// TestReclaimAcrossPools: what a tenant takes in its own pool makes it borrow what it has in another, where
+// the owner gets back what it is guaranteed a second later.
+func TestReclaimAcrossPools(t *testing.T) {
+	tree := tenant.NewTree(0)
+	for name, guarantee := range map[string]unit.Milli{"a": 1, "b": 2} {
+		if _, err := tree.Add(name, tenant.Root, guarantee*unit.One, 0, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run, err := simtest.Try(simtest.Config{
+		Cluster: apart(t, "a", "b"), Tenants: tree,
+		Make: func() (sched.Policy, error) { return policy.Partitioned(maxmin.NewConfig().Policy), nil },
+	}, simtest.Job{Key: "b1", Tenant: "b", Partition: "a", GPUs: 2, Run: 500, Spec: plainly}, simtest.Job{Key: "a1", Tenant: "a", Partition: "a", GPUs: 1, At: 30, Run: 30},
+		simtest.Job{Key: "b2", Tenant: "b", Partition: "b", GPUs: 2, At: 30, Run: 300})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := run.Start("a1"); got != 31 {
+		t.Errorf("a's job starts at %v, want 31\n%v", got, run.Log)
+	}
 }
