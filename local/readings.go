@@ -52,6 +52,9 @@ func (d readings) report(l *entry, r *api.Report) {
 		*s = series{run: l.Run, began: d.Loop.Now(), from: float64(r.Samples), since: at, own: own, epoch: s.epoch}
 	}
 	if r.Samples > 0 {
+		if s.last == 0 { // it may go on from where an earlier run has stopped
+			s.from, s.since = float64(r.Samples), at
+		}
 		s.last, s.at = float64(r.Samples), at
 		if r.Epoch > 0 {
 			s.epoch = float64(r.Samples) / r.Epoch

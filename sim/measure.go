@@ -34,16 +34,16 @@ type Look struct {
 	Truth *trace.Truth
 	With  *Look // the job with which it is merged, without With; nil: with none
 
-	Number   int           // of this look at the job, from 0
-	Work     time.Duration // of the present attempt
-	Progress time.Duration // of that
-	Gone     time.Duration // the same as if without gains from other jobs
-	Gain     float64       // at present: Progress over Gone
-	Speed    float64       // progress per second
-	Factor   float64       // Speed over that alone on the same devices; 0: others have just come there or left
-	Own      perf.Sharer   // the job with its part of its first device
-	Beside   []perf.Sharer // the others there, in order of arrival; valid until Measure returns
-	Ran      time.Duration // since it began to make progress, or to be measured, here
+	Number   int                // of this look at the job, from 0
+	Work     time.Duration      // of the present attempt
+	Progress time.Duration      // of that
+	Gone     time.Duration      // the same as if without gains from other jobs
+	Gain     float64            // at present: Progress over Gone
+	Speed    float64            // progress per second
+	Factor   float64            // Speed over that alone on the same devices; 0: others have just come there or left
+	Own      perf.Sharer        // the job with its part of its first device
+	Beside   []perf.Sharer      // the others there, in order of arrival; valid until Measure returns
+	Ran      time.Duration      // since it began to make progress, or to be measured, here
 	Seats    func() []perf.Seat // its devices
 }
 

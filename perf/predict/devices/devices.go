@@ -77,7 +77,8 @@ type Learner struct {
 	sights []sight
 	at     map[string]int // the sight of a group on a set
 	seen   int            // readings
-	next   int            // so many must have been seen before the next fit
+	next   int            // so many must have been seen before policies are told anew
+	stale  bool           // something was seen since the last fit
 	scores []float64      // logarithms, by place
 	losses []float64      // by which the jobs that were seen on it were slower than others, by place
 	blamed []int          // jobs whose slowest device a place is, by place
@@ -103,8 +104,9 @@ func (l *Learner) Observe(j *job.Job, m *perf.Reading) {
 	here := l.sightOf(group, s.Seats)
 	here.sum, here.n = here.sum+math.Log(rate), here.n+1
 	here.jobs[perf.SerialOf(j)] = true
+	l.stale = true
 	if l.seen++; l.seen >= l.next {
-		l.next = l.seen + 1 + l.seen/50
+		l.next = l.seen + 1 + l.seen/10
 		l.fit()
 		l.tell()
 	}
@@ -146,8 +148,12 @@ func (l *Learner) sightOf(g peers, seats []perf.Seat) *sight {
 // mostRounds bounds the rounds of a fit.
 const mostRounds = 50
 
-// fit finds the scores anew.
+// fit finds the scores anew: a function of the sights alone.
 func (l *Learner) fit() {
+	if !l.stale {
+		return
+	}
+	l.stale = false
 	base := l.medians()
 	l.bound(base)
 	for range mostRounds {
@@ -323,6 +329,7 @@ func (l *Learner) Variability() *perf.Variability { return l.told }
 // Doubts are the doubtful devices, by node and place, each with the class of jobs that minds it most.
 // A device is one only where jobs were seen on three devices of its type at least.
 func (l *Learner) Doubts() []Doubt {
+	l.fit()
 	of := map[place]int{} // places seen, by class and type
 	for _, p := range l.all {
 		of[place{class: p.class, kind: p.kind}]++
@@ -342,6 +349,7 @@ func (l *Learner) Doubts() []Doubt {
 
 // Grounds implements perf.Telling: the devices on which jobs of the class of j are slower.
 func (l *Learner) Grounds(j *job.Job) (out []string) {
+	l.fit()
 	class := perf.SensitivityOf(j)
 	for n, p := range l.all {
 		if score := math.Exp(l.scores[n]); p.class == class && score >= Doubtful && l.blamed[n] > 0 {

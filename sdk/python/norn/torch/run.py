@@ -204,7 +204,7 @@ class Run:
         steps = batches(work.samples, self._at.offset, size, work.drop_last)
         ahead, now = tee(chain.from_iterable(self._passes_of(order, at, most, least) for at in steps))
         seed = state.number(self._seed, self._at.step, self.rank)
-        asks = (Ask(p.indices, self._drawn(order, p)) for p in ahead)
+        asks = (Ask(p.indices, self._drawn(epoch, p)) for p in ahead)
         loaded: Iterator[Any] = iter(loader(dataset, asks, collate, workers, self.device, seed))
         for p in now:
             began = time.perf_counter()
@@ -227,12 +227,12 @@ class Run:
             return turns(order, at, self._turns.mine, self._turns.workers, most, least)
         return passes(order, at, self.rank, self.world_size, most, least, self._balance.split(len(at)))
 
-    def _drawn(self, order: Order, p: Pass) -> Optional[int]:
+    def _drawn(self, epoch: int, p: Pass) -> Optional[int]:
         """The seed of random numbers with which the samples of a pass are loaded, where these
         must not depend on the process that loads them."""
         if self._turns is None:
             return None
-        return state.number(self._seed, self._at.epoch, p.worker, p.number, *p.indices)
+        return state.number(self._seed, epoch, p.worker, p.number, *p.indices)
 
     def _rebalanced(self) -> bool:
         """Between two steps: measures, and tells whether batches are divided otherwise from
