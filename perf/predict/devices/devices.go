@@ -1,7 +1,7 @@
 // Package devices learns how far devices of a type differ from how fast similar jobs go on them.
 //
 // Nouns:
-//   - A sight is jobs of one sort, seen on one set of devices: the mean of the logarithms of their rates.
+//   - A sight is jobs of one sort, seen on one set of devices: the average of the logarithms of their rates.
 //   - A peer group is jobs that should be equally fast: one sort, batch, number of tasks and of cores,
 //     on devices of one type. Those of one batch that are told nothing of their size are taken for equal.
 //   - The score of a device is by how much longer a job takes there than on a typical device of its type
@@ -11,7 +11,10 @@
 // so fast, and that one of them is no faster. Scores are the least squares of that: each sight counts
 // for the device that is believed to be the slowest of it, and that is chosen anew until nothing changes.
 //
-// Source: the online measurement that PAL leaves open (SC 2024, section 7). The fit is ours.
+// Devices change: of the readings of a sight the latest ones count most, and a sight that was not had again
+// for long is forgotten.
+//
+// The scores are those of PAL (SC 2024), which has them measured beforehand. The fit is ours.
 package devices
 
 import (
@@ -51,16 +54,31 @@ type peers struct {
 
 // sight is what was seen of a peer group on a set of devices.
 type sight struct {
+	key     string
 	group   int
-	seats   []int // of which each is listed once
-	sum     float64
-	n       float64
+	seats   []int   // of which each is listed once
+	rate    float64 // average of logarithms
+	n       int     // readings
+	last    int     // how many readings of all there were at the last one
 	jobs    map[int64]bool
 	culprit int // the seat that is believed to be the slowest
 }
 
-// rate is the mean of the logarithms of the rates.
-func (s *sight) rate() float64 { return s.sum / s.n }
+// latest is the weight of the latest reading of a sight in its average, once there are enough of them.
+const latest = 0.1
+
+// add takes in a reading.
+func (s *sight) add(rate float64, j *job.Job, at int) {
+	s.n++
+	s.rate += (rate - s.rate) * max(latest, 1/float64(s.n))
+	s.last, s.jobs[perf.SerialOf(j)] = at, true
+}
+
+// A sight is forgotten after so many readings of others, more where there are many devices.
+const (
+	leastKept = 1000
+	keptEach  = 32 // for each device
+)
 
 // place is a device for one class of jobs.
 type place struct {
@@ -101,11 +119,10 @@ func (l *Learner) Observe(j *job.Job, m *perf.Reading) {
 		return
 	}
 	group := peers{perf.SensitivityOf(j), perf.SortOf(j), s.Type, s.Tasks, cmp.Or(s.Batch, j.Batch), s.CPU, s.Spread}
-	here := l.sightOf(group, s.Seats)
-	here.sum, here.n = here.sum+math.Log(rate), here.n+1
-	here.jobs[perf.SerialOf(j)] = true
 	l.stale = true
-	if l.seen++; l.seen >= l.next {
+	l.seen++
+	l.sightOf(group, s.Seats).add(math.Log(rate), j, l.seen)
+	if l.seen >= l.next {
 		l.next = l.seen + 1 + l.seen/10
 		l.fit()
 		l.tell()
@@ -140,7 +157,7 @@ func (l *Learner) sightOf(g peers, seats []perf.Seat) *sight {
 	if !known {
 		n = len(l.sights)
 		l.at[string(key)] = n
-		l.sights = append(l.sights, sight{group: group, seats: on, jobs: map[int64]bool{}})
+		l.sights = append(l.sights, sight{key: string(key), group: group, seats: on, jobs: map[int64]bool{}})
 	}
 	return &l.sights[n]
 }
@@ -154,6 +171,7 @@ func (l *Learner) fit() {
 		return
 	}
 	l.stale = false
+	l.forget()
 	base := l.medians()
 	l.bound(base)
 	for range mostRounds {
@@ -169,12 +187,25 @@ func (l *Learner) fit() {
 	}
 }
 
+// forget drops sights that were not had for long.
+func (l *Learner) forget() {
+	kept := max(leastKept, keptEach*len(l.all))
+	if l.seen <= kept {
+		return
+	}
+	l.sights = slices.DeleteFunc(l.sights, func(s sight) bool { return l.seen-s.last > kept })
+	clear(l.at)
+	for n := range l.sights {
+		l.at[l.sights[n].key] = n
+	}
+}
+
 // medians are the rates of groups to begin with.
 func (l *Learner) medians() []float64 {
 	rates := make([][]float64, len(l.groups))
 	for i := range l.sights {
 		s := &l.sights[i]
-		rates[s.group] = append(rates[s.group], s.rate())
+		rates[s.group] = append(rates[s.group], s.rate)
 	}
 	base := make([]float64, len(rates))
 	for g, all := range rates {
@@ -193,7 +224,7 @@ func (l *Learner) bound(base []float64) {
 		s := &l.sights[i]
 		s.culprit = -1
 		for _, p := range s.seats {
-			slower := base[s.group] - s.rate()
+			slower := base[s.group] - s.rate
 			l.scores[p] = min(l.scores[p], slower)
 			l.losses[p] += max(0, slower)
 		}
@@ -235,7 +266,7 @@ func (l *Learner) solve(base []float64) {
 		for i := range l.sights {
 			s := &l.sights[i]
 			w := float64(len(s.jobs))
-			sum[s.culprit] += w * (base[s.group] - s.rate())
+			sum[s.culprit] += w * (base[s.group] - s.rate)
 			n[s.culprit] += w
 		}
 		for p := range l.scores {
@@ -250,11 +281,11 @@ func (l *Learner) solve(base []float64) {
 		for i := range l.sights {
 			s := &l.sights[i]
 			w := float64(len(s.jobs))
-			base[s.group] += w * (s.rate() + l.scores[s.culprit])
+			base[s.group] += w * (s.rate + l.scores[s.culprit])
 			of[s.group] += w
 		}
 		for g := range base {
-			base[g] /= of[g]
+			base[g] /= max(1, of[g])
 		}
 	}
 }
@@ -278,6 +309,9 @@ func (l *Learner) typical() {
 
 // median of some numbers, which it puts into order.
 func median(x []float64) float64 {
+	if len(x) == 0 {
+		return 0
+	}
 	slices.Sort(x)
 	if n := len(x); n%2 == 0 {
 		return (x[n/2-1] + x[n/2]) / 2
@@ -285,11 +319,22 @@ func median(x []float64) float64 {
 	return x[len(x)/2]
 }
 
+// curious is by how much a device counts as slower, in the end, than one of which nothing was seen, so that devices
+// are tried: otherwise jobs stay away from those that were suspected wrongly, and with a slow one of which they know
+// no better.
+const curious = 0.03
+
 // noticeable is by how much a score must change for policies to be told.
 const noticeable = 0.01
 
 // tell makes the scores known, if one has changed noticeably.
 func (l *Learner) tell() {
+	had := make([]float64, len(l.all))
+	for i := range l.sights {
+		for _, p := range l.sights[i].seats {
+			had[p] += float64(len(l.sights[i].jobs))
+		}
+	}
 	now := &perf.Variability{Scores: map[perf.Seat][]float64{}}
 	classes := map[string]bool{}
 	for _, p := range l.all {
@@ -301,7 +346,7 @@ func (l *Learner) tell() {
 			now.Scores[p.seat] = slices.Repeat([]float64{1}, len(now.Classes))
 		}
 		at, _ := slices.BinarySearch(now.Classes, p.class)
-		now.Scores[p.seat][at] = math.Exp(l.scores[n])
+		now.Scores[p.seat][at] = math.Exp(l.scores[n]) * (1 + curious*had[n]/(1+had[n]))
 	}
 	if l.told == nil || differ(l.told, now) {
 		l.told = now

@@ -74,7 +74,7 @@ func TestGangs(t *testing.T) {
 	if got := l.Doubts(); len(got) != 1 || got[0].Seat != seats(2)[0] || got[0].Jobs != 3 {
 		t.Errorf("doubtful are %+v, want the third device alone, by three gangs", got)
 	}
-	if got := score(l, "resnet50", 3); math.Abs(got-1) > 0.02 {
+	if got := score(l, "resnet50", 3); math.Abs(got-1) > 0.03 {
 		t.Errorf("its companion has score %v", got)
 	}
 	if got := score(l, "bert", 2); got != 1 {
@@ -118,6 +118,40 @@ func TestTooLittle(t *testing.T) {
 		{Setup: perf.Setup{Seats: seats(1)}},
 	} {
 		l.Observe(&j, m) // tells nothing
+	}
+}
+
+// A device that becomes slow is found, and one that was mended is not doubtful for long: what gangs said of it
+// before is forgotten.
+func TestDrift(t *testing.T) {
+	l := devices.New()
+	truth := []float64{1, 1, 1, 1, 1, 1}
+	n := 0
+	work := func(rounds int, gang bool) {
+		for range rounds {
+			for d := range truth {
+				sees(l, n, "bert", truth, 0, d)
+				n++
+			}
+			if gang {
+				sees(l, n, "bert", truth, 0, 0, 1, 2, 3, 4, 5)
+				n++
+			}
+		}
+	}
+	work(20, true)
+	if got := l.Doubts(); len(got) != 0 {
+		t.Fatalf("doubtful are %+v", got)
+	}
+	truth[4] = 1.5
+	work(200, false)
+	if got := l.Doubts(); len(got) != 1 || got[0].Seat != seats(4)[0] || math.Abs(got[0].Score-1.5) > 0.05 {
+		t.Errorf("doubtful are %+v, want the fifth device alone", got)
+	}
+	truth[4] = 1
+	work(200, false)
+	if got := l.Doubts(); len(got) != 0 {
+		t.Errorf("doubtful are %+v after it was mended", got)
 	}
 }
 

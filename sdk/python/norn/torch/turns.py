@@ -7,8 +7,8 @@ is what differs between workers: random numbers, the buffers of the model (such 
 statistics of batch normalisation), the gradient of its share of the batch.
 
 Source: Li et al., "EasyScale: Elastic Training with Consistent Accuracy and Improved
-Utilization on GPUs", SC 2023, sections 3.2 and 3.3. Here random numbers follow from seed,
-step and worker, so that no state of theirs is kept.
+Utilization on GPUs", SC 2023. Here random numbers follow from seed, step and worker, so
+that no state of theirs is kept.
 """
 
 from __future__ import annotations
