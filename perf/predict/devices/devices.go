@@ -319,9 +319,8 @@ func median(x []float64) float64 {
 	return x[len(x)/2]
 }
 
-// curious is by how much a device counts as slower, in the end, than one of which nothing was seen, so that devices
-// are tried: otherwise jobs stay away from those that were suspected wrongly, and with a slow one of which they know
-// no better.
+// curious is by how much a device counts as slower, in the end, than one of which nothing was seen, so that all are
+// tried. Otherwise jobs stay away from who was suspected wrongly, and with a slow one that they cannot tell from others.
 const curious = 0.03
 
 // noticeable is by how much a score must change for policies to be told.
