@@ -22,7 +22,6 @@ type partitioned struct {
 	pools   []part
 	tenants int  // so many were looked at for limits
 	limits  bool // some limit is over tenants of several pools
-	again   bool // a pool has decided before another one changed what tenants hold
 }
 
 // part is the policy of one pool, and what else it can do; nil: it cannot.
@@ -46,9 +45,7 @@ func (d *partitioned) Decide(v *sched.View, p *sched.Plan) {
 		q := &d.pools[v.Job(ch.Job).Pool()]
 		q.changes = append(q.changes, ch)
 	}
-	limited := d.limited(v)
-	all := v.NodesChanged() || limited
-	before := 0 // pools that have decided before another one changed what tenants hold
+	all := v.NodesChanged() || d.limited(v)
 	for i := range d.pools {
 		q := &d.pools[i]
 		due := q.wake <= v.Now
@@ -57,40 +54,26 @@ func (d *partitioned) Decide(v *sched.View, p *sched.Plan) {
 		}
 		w := v.Within(cluster.PoolID(i), q.changes)
 		w.First, w.Woken = v.First || q.policy == nil, due
-		if q.policy == nil && !d.begin(q, p) {
-			return
+		if q.policy == nil {
+			policy, err := d.another()
+			if err != nil {
+				p.Invalidate(err)
+				return
+			}
+			q.policy = policy
+			q.waker, _ = policy.(sched.Waker)
+			q.why, _ = policy.(sched.Explainer)
 		}
-		ops := len(p.Ops())
-		if q.decide(&w, p); len(p.Ops()) > ops {
-			before = i
+		q.policy.Decide(&w, p)
+		q.wake = unit.Never
+		if q.waker != nil {
+			q.wake = q.waker.NextWake(&w)
 		}
 	}
-	d.again = limited && before > 0
 }
 
-// begin makes the policy of a pool.
-func (d *partitioned) begin(q *part, p *sched.Plan) bool {
-	policy, err := d.another()
-	if err != nil {
-		p.Invalidate(err)
-		return false
-	}
-	q.policy = policy
-	q.waker, _ = policy.(sched.Waker)
-	q.why, _ = policy.(sched.Explainer)
-	return true
-}
-
-func (q *part) decide(v *sched.View, p *sched.Plan) {
-	q.policy.Decide(v, p)
-	q.wake = unit.Never
-	if q.waker != nil {
-		q.wake = q.waker.NextWake(v)
-	}
-}
-
-// limited tells whether what is taken or given back in one pool may let jobs of another start or be stopped:
-// where a tenant has jobs in several, or a limit is over tenants of several.
+// limited tells whether what is taken or given back in one pool may let jobs of another start or be
+// stopped: where a tenant has jobs in several, or a limit is over tenants of several.
 func (d *partitioned) limited(v *sched.View) bool {
 	if v.Visits() > 0 {
 		return true
@@ -124,11 +107,8 @@ func (d *partitioned) another() (sched.Policy, error) {
 }
 
 // NextWake implements sched.Waker.
-func (d *partitioned) NextWake(v *sched.View) time.Duration {
+func (d *partitioned) NextWake(*sched.View) time.Duration {
 	wake := unit.Never
-	if d.again {
-		wake = v.Now + time.Second
-	}
 	for i := range d.pools {
 		wake = min(wake, d.pools[i].wake)
 	}
