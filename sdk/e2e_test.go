@@ -294,9 +294,9 @@ func TestTorchEndToEnd(t *testing.T) {
 // itself in one process, to the bit.
 func TestTurnsEndToEnd(t *testing.T) {
 	needsTorch(t)
-	b := newBox(t, "easyscale(interval=2s)")
+	b := newBox(t, "easyscale(interval=1s)")
 	spec, result := b.train("turns")
-	spec.Resize, spec.Command = "time-sliced", append(spec.Command, "--steps", "260")
+	spec.Resize = "time-sliced"
 	delete(spec.Env, "OMP_NUM_THREADS")
 
 	id := b.submit(spec)
@@ -318,7 +318,7 @@ func TestTurnsEndToEnd(t *testing.T) {
 	}
 
 	alone, calm := b.train("alone")
-	cmd := exec.CommandContext(t.Context(), python(t), append(alone.Command[1:], "--steps", "260")...)
+	cmd := exec.CommandContext(t.Context(), python(t), alone.Command[1:]...)
 	cmd.Dir, cmd.Env = alone.Dir, append(os.Environ(), "NORN_WORKERS=2", "OMP_NUM_THREADS=1")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

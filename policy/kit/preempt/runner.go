@@ -290,7 +290,7 @@ func (r *Policy) Decide(v *sched.View, p *sched.Plan) {
 	} else {
 		r.carryOut(v, p)
 	}
-	r.heirs(v)
+	r.heirs(v, p)
 }
 
 // carryOut stops and starts jobs at once.
@@ -309,14 +309,20 @@ func (r *Policy) carryOut(v *sched.View, p *sched.Plan) {
 }
 
 // heirs notes the waiting jobs that are chosen since others were stopped to make room
-// (room). They are tried at the next decision, by their places at that time.
-func (r *Policy) heirs(v *sched.View) {
+// (room). They are tried at the next decision, by their places at that time. Those that are
+// not chosen any more drop their claim, or are stopped then.
+func (r *Policy) heirs(v *sched.View, p *sched.Plan) {
 	if r.walks {
 		return
 	}
 	r.sel.Changes(func(id job.ID, chosen bool) {
-		if chosen && !v.Job(id).Running() {
+		switch {
+		case chosen && !v.Job(id).Running():
 			r.unplaced = append(r.unplaced, id)
+		case !chosen && p.Alloc(id) == nil:
+			r.forget(id)
+		case !chosen:
+			r.spared = append(r.spared, id)
 		}
 	})
 }
