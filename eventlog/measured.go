@@ -60,32 +60,12 @@ func (ev *Event) appendMeasured(f *jsontext.Writer) {
 	f.Milli("cpu", s.CPU)
 	f.Int("mem", int64(s.Memory))
 	f.Int("batch", int64(s.Batch))
-	if len(s.Seats) > 0 {
-		f.Key("seats")
-		f.B = append(f.B, '[')
-		for i, seat := range s.Seats {
-			if i > 0 {
-				f.B = append(f.B, ',')
-			}
-			f.B = jsontext.AppendText(f.B, seat.String())
-		}
-		f.B = append(f.B, ']')
-	}
+	list(f, "seats", len(s.Seats), func(i int) { f.B = jsontext.AppendText(f.B, s.Seats[i].String()) })
 	if s.How != job.Apart {
 		f.Text("how", s.How.String())
 		f.Text("with", s.With)
 	}
-	if len(s.Beside) > 0 {
-		f.Key("beside")
-		f.B = append(f.B, '[')
-		for i, b := range s.Beside {
-			if i > 0 {
-				f.B = append(f.B, ',')
-			}
-			f.B = jsontext.AppendText(f.B, b)
-		}
-		f.B = append(f.B, ']')
-	}
+	list(f, "beside", len(s.Beside), func(i int) { f.B = jsontext.AppendText(f.B, s.Beside[i]) })
 	f.Key("values")
 	f.B = append(f.B, '{')
 	for _, v := range m.Values {

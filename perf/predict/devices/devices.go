@@ -3,7 +3,7 @@
 // Nouns:
 //   - A sight is jobs of one sort, seen on one set of devices: the average of the logarithms of their rates.
 //   - A peer group is jobs that should be equally fast: one sort, batch, number of tasks and of cores,
-//     on devices of one type. Those of one batch that are told nothing of their size are taken for equal.
+//     on devices of one type. Jobs of one sort that tell no batch count as of one.
 //   - The score of a device is by how much longer a job takes there than on a typical device of its type
 //     (perf.Variability), for each class of sensitivity.
 //
@@ -46,10 +46,11 @@ const (
 
 // peers is a peer group.
 type peers struct {
-	class, sort, kind string
-	tasks, batch      int
-	cpu               unit.Milli
-	spread            bool
+	kind
+	sort         string
+	tasks, batch int
+	cpu          unit.Milli
+	spread       bool
 }
 
 // sight is what was seen of a peer group on a set of devices.
@@ -80,11 +81,13 @@ const (
 	keptEach  = 32 // for each device
 )
 
-// place is a device for one class of jobs.
+// kind is the devices of one type, for one class of jobs.
+type kind struct{ class, gpu string }
+
+// place is one of them.
 type place struct {
-	class string
-	seat  perf.Seat
-	kind  string
+	kind
+	seat perf.Seat
 }
 
 // Learner is a perf.Believer that learns the scores of devices.
@@ -118,7 +121,7 @@ func (l *Learner) Observe(j *job.Job, m *perf.Reading) {
 	if !ok || !(rate > 0) || len(s.Seats) == 0 || len(s.Beside) > 0 || s.How != job.Apart {
 		return
 	}
-	group := peers{perf.SensitivityOf(j), perf.SortOf(j), s.Type, s.Tasks, cmp.Or(s.Batch, j.Batch), s.CPU, s.Spread}
+	group := peers{kind{perf.SensitivityOf(j), s.Type}, perf.SortOf(j), s.Tasks, cmp.Or(s.Batch, j.Batch), s.CPU, s.Spread}
 	l.stale = true
 	l.seen++
 	l.sightOf(group, s.Seats).add(math.Log(rate), j, l.seen)
@@ -138,7 +141,7 @@ func (l *Learner) sightOf(g peers, seats []perf.Seat) *sight {
 	}
 	on := make([]int, len(seats))
 	for i, seat := range seats {
-		p := place{g.class, seat, g.kind}
+		p := place{g.kind, seat}
 		n, known := l.places[p]
 		if !known {
 			n = len(l.all)
@@ -292,18 +295,16 @@ func (l *Learner) solve(base []float64) {
 
 // typical makes 0 the median of the scores of each class and type.
 func (l *Learner) typical() {
-	type kind struct{ class, kind string }
 	all := map[kind][]float64{}
 	for n, p := range l.all {
-		k := kind{p.class, p.kind}
-		all[k] = append(all[k], l.scores[n])
+		all[p.kind] = append(all[p.kind], l.scores[n])
 	}
 	middle := map[kind]float64{}
 	for k, scores := range all {
 		middle[k] = median(scores)
 	}
 	for n, p := range l.all {
-		l.scores[n] -= middle[kind{p.class, p.kind}]
+		l.scores[n] -= middle[p.kind]
 	}
 }
 
@@ -374,14 +375,14 @@ func (l *Learner) Variability() *perf.Variability { return l.told }
 // A device is one only where jobs were seen on three devices of its type at least.
 func (l *Learner) Doubts() []Doubt {
 	l.fit()
-	of := map[place]int{} // places seen, by class and type
+	seen := map[kind]int{}
 	for _, p := range l.all {
-		of[place{class: p.class, kind: p.kind}]++
+		seen[p.kind]++
 	}
 	worst := map[perf.Seat]Doubt{}
 	for n, p := range l.all {
 		score := math.Exp(l.scores[n])
-		if score < Doubtful || l.blamed[n] < LeastJobs || of[place{class: p.class, kind: p.kind}] < 3 || score <= worst[p.seat].Score {
+		if score < Doubtful || l.blamed[n] < LeastJobs || seen[p.kind] < 3 || score <= worst[p.seat].Score {
 			continue
 		}
 		worst[p.seat] = Doubt{p.seat, p.class, score, l.blamed[n]}
@@ -397,7 +398,7 @@ func (l *Learner) Grounds(j *job.Job) (out []string) {
 	class := perf.SensitivityOf(j)
 	for n, p := range l.all {
 		if score := math.Exp(l.scores[n]); p.class == class && score >= Doubtful && l.blamed[n] > 0 {
-			out = append(out, fmt.Sprintf("%s %s takes %.2f times as long as a usual one, as was seen of %s", p.kind, p.seat, score, unit.Count(l.blamed[n], "job")))
+			out = append(out, fmt.Sprintf("%s %s takes %.2f times as long as a usual one, as was seen of %s", p.gpu, p.seat, score, unit.Count(l.blamed[n], "job")))
 		}
 	}
 	return out
