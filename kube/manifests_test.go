@@ -43,6 +43,16 @@ func (r *rig) install() {
 		j, err := r.client.BatchV1().Jobs("default").Create(background, plainJob("probe"), meta.CreateOptions{DryRun: []string{meta.DryRunAll}})
 		return err == nil && j.Spec.Suspend != nil && *j.Spec.Suspend
 	})
+	nodes, err := r.client.CoreV1().Nodes().List(background, meta.ListOptions{Limit: 1})
+	if err != nil || len(nodes.Items) == 0 {
+		r.t.Fatalf("%d nodes, %v", len(nodes.Items), err)
+	}
+	norn := r.as(account, "system:serviceaccounts").CoreV1().Nodes()
+	// The server takes up policies in the order in which they are made: this is the last.
+	r.until("Norn may not label nodes", func() bool {
+		_, err := norn.Patch(background, nodes.Items[0].Name, types.MergePatchType, []byte(`{"metadata":{"labels":{"probe":"x"}}}`), meta.PatchOptions{DryRun: []string{meta.DryRunAll}})
+		return err != nil && strings.Contains(err.Error(), "Norn may cordon nodes")
+	})
 }
 
 // apply applies manifests as kubectl apply --server-side does.
