@@ -94,7 +94,7 @@ func (r *Policy) Follow(v *sched.View, p *sched.Plan) {
 	}
 	r.unsaved = slices.DeleteFunc(r.unsaved, func(id job.ID) bool {
 		r.Rekey(v, id)
-		return !v.Job(id).Unsaved() && v.Job(id).Phase() != job.Assigned
+		return !mayLose(v.Job(id))
 	})
 	if n := r.capacity(v); n > r.sel.Capacity() {
 		r.sel.SetCapacity(n)
@@ -156,9 +156,14 @@ func (r *Policy) runs(v *sched.View, j sched.Job) {
 
 // mayBeUnsaved notes a running job whose key changes when it saves its state.
 func (r *Policy) mayBeUnsaved(j sched.Job) {
-	if j.Spec().Stop == job.LastSave && !slices.Contains(r.unsaved, j.ID) {
+	if mayLose(j) && !slices.Contains(r.unsaved, j.ID) {
 		r.unsaved = append(r.unsaved, j.ID)
 	}
+}
+
+// mayLose tells whether a job that saves now and then has saved nothing since it was started.
+func mayLose(j sched.Job) bool {
+	return j.Spec().Stop == job.LastSave && (j.Unsaved() || j.Phase() == job.Assigned)
 }
 
 // stays tells whether a running job is to be left alone, because it is on a
