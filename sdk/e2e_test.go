@@ -233,6 +233,7 @@ func needsTorch(t *testing.T) {
 // open.
 func TestTorchEndToEnd(t *testing.T) {
 	needsTorch(t)
+	t.Parallel()
 	b := newBox(t, "srtf")
 	ctx := context.Background()
 
@@ -294,6 +295,7 @@ func TestTorchEndToEnd(t *testing.T) {
 // itself in one process, to the bit.
 func TestTurnsEndToEnd(t *testing.T) {
 	needsTorch(t)
+	t.Parallel()
 	b := newBox(t, "easyscale(interval=1s)")
 	spec, result := b.train("turns")
 	spec.Resize = "time-sliced"

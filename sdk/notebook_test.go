@@ -43,6 +43,7 @@ func readNotebook(t *testing.T, path string) notebook {
 // of matplotlib.
 func TestNotebook(t *testing.T) {
 	longtest.Skip(t)
+	t.Parallel()
 	if out, err := exec.CommandContext(t.Context(), python(t), "-c", "import pandas, matplotlib, nbclient, ipykernel").CombinedOutput(); err != nil {
 		if os.Getenv("CI") != "" {
 			t.Fatalf("continuous integration needs python3-pandas, python3-matplotlib, python3-nbclient and python3-ipykernel: %s", out)

@@ -55,6 +55,7 @@ func TestPython(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
 	}
+	t.Parallel()
 	out := run(t, "-W", "error", "-m", "unittest", "discover", "-v", "-s", "tests", "-t", ".")
 	for line := range strings.Lines(out) {
 		if strings.Contains(line, "skipped") {

@@ -76,6 +76,7 @@ func TestMarks(t *testing.T) {
 // other in one shell. None may fail.
 func TestPages(t *testing.T) {
 	longtest.Skip(t)
+	t.Parallel()
 	bin := pathOfPages(t)
 	root, err := filepath.Abs("../..")
 	if err != nil {

@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/norn-scheduler/norn/internal/longtest"
 )
 
 // mostGrowth is how many times the statements of a decision may be that is about twice as
@@ -20,36 +18,44 @@ const mostGrowth = 3
 // running jobs at each event would make it 4.
 const mostRunGrowth = 1.4
 
-// TestDecisionsGrow: no policy looks at all pairs of jobs in a decision. Statements are
-// counted by a build of this program, so that a busy machine changes nothing.
-func TestDecisionsGrow(t *testing.T) {
-	longtest.Skip(t)
-	grows(t, func(int) float64 { return mostGrowth }, len(questions()), "twice", "-steps")
-}
-
-// TestRunsGrow: a run of many jobs on many GPUs takes about as much for each job as a small
-// one.
-func TestRunsGrow(t *testing.T) {
-	longtest.Skip(t)
-	runs := longRuns()
-	most := func(i int) float64 { return cmp.Or(runs[i].grows, mostRunGrowth) }
-	grows(t, most, len(runs), "four times", "-steps", "-runs")
-}
-
-// grows has a build of this program count statements at two sizes, and demands that those
-// of each line, by its number, are at most so many times as many.
-func grows(t *testing.T, most func(int) float64, lines int, times string, args ...string) {
+// TestGrowth: no policy looks at all pairs of jobs in a decision, and a run of many jobs on many
+// GPUs takes about as much for each job as a small one. Statements are counted by a build of this
+// program, so that a busy machine changes nothing.
+func TestGrowth(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a program with counters")
 	}
-	bin := filepath.Join(t.TempDir(), "bench")
+	t.Parallel()
+	bin := counting(t)
+	t.Run("decisions", func(t *testing.T) {
+		t.Parallel()
+		grows(t, bin, func(int) float64 { return mostGrowth }, len(questions()), "twice", "-steps")
+	})
+	t.Run("runs", func(t *testing.T) {
+		t.Parallel()
+		runs := longRuns()
+		grows(t, bin, func(i int) float64 { return cmp.Or(runs[i].grows, mostRunGrowth) }, len(runs), "four times", "-steps", "-runs")
+	})
+}
+
+// counting builds this program so that it counts its statements.
+func counting(t *testing.T) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "bench")
 	packages := "-coverpkg=."
 	for _, p := range []string{"policy/...", "place/...", "sched", "state/...", "cluster/...", "perf/...", "solve/...", "tenant", "job"} {
 		packages += ",../../" + p
 	}
-	if out, err := exec.Command("go", "build", "-cover", "-covermode=atomic", packages, "-o", bin, ".").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-cover", "-covermode=atomic", packages, "-o", path, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	return path
+}
+
+// grows has a program count statements at two sizes, and demands that those of each line, by its
+// number, are at most so many times as many.
+func grows(t *testing.T, bin string, most func(int) float64, lines int, times string, args ...string) {
+	t.Helper()
 	out, err := exec.Command(bin, args...).Output()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
