@@ -94,7 +94,7 @@ func worlds() map[string]func(*testing.T, *experiment.Experiment) {
 func TestActsAs(t *testing.T) {
 	longtest.Skip(t)
 	t.Parallel()
-	jobs := bare(t, 100)
+	jobs := bare(t, 60)
 	for _, text := range variants() {
 		c, err := experiment.ParseChoice(text)
 		if err != nil {
