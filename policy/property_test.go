@@ -32,7 +32,7 @@ func TestProperties(t *testing.T) {
 		"afs-p":        {{"unit": "20s"}},
 		"themis":       {{"term": "20s"}, {"term": "15s", "variant": "greedy"}, {"term": "15s", "rest": "worst"}},
 		"hived":        {{"lazy": "false", "together": "false"}, {"guarantee": "quota"}},
-		"fifo":         {{"mode": "skip"}, {"mode": "easy"}, {"priority": "true", "place": "consolidated"}},
+		"fifo":         {{"mode": "skip"}, {"mode": "easy"}, {"mode": "easy", "reservations": "3"}, {"priority": "true", "place": "consolidated"}},
 		"drf":          {{"order": "sjf", "grace": "20s"}, {"order": "priority", "block": "true", "minrun": "30s"}, {"reclaim": "none", "place": "consolidated"}},
 		"maxmin": {
 			{"order": "sjf", "grace": "20s", "victims": "newest"}, {"order": "priority", "block": "true", "minrun": "30s", "victims": "service"},
@@ -60,7 +60,7 @@ func TestProperties(t *testing.T) {
 		"mast":           {{"preempt": "false", "place": "consolidated"}, {"cluster": "rack", "region": "zone"}, {"region": "none", "place": "best-fit"}},
 		"topology-aware": {{"rule": "best-fit", "postpone": "false"}, {"least": "0.9", "patience": "40s", "weights": "spread", "place": "pack"}, {"least": "0.5", "cost": "loss", "weights": "interference", "patience": "0s"}, {"rule": "first", "skip": "false"}},
 		"philly":         {{"reclaim-at": "0", "acquire": "5s", "backoff": "5s", "attempts": "1"}, {"lend": "false", "locality": "rack"}, {"relax-to": "server", "reclaim-at": "0.5"}},
-		"slurm":          {{"preempt": "partition", "partitions": "a:1:3,b:5:2", "partition": "100", "fair": "50", "age": "5", "period": "5s"}, {"preempt": "partition", "partitions": "b:1:2", "exempt": "15s", "mode": "strict"}, {"limits": ":9:8:2:8", "fair": "10", "period": "5s"}, {"limits": ":8", "mode": "skip", "preempt": "partition", "partitions": "b:1:2"}},
+		"slurm":          {{"preempt": "partition", "partitions": "a:1:3,b:5:2", "partition": "100", "fair": "50", "age": "5", "period": "5s"}, {"preempt": "partition", "partitions": "b:1:2", "exempt": "15s", "mode": "strict"}, {"limits": ":9:8:2:8", "fair": "10", "period": "5s", "reservations": "20"}, {"limits": ":8", "mode": "skip", "preempt": "partition", "partitions": "b:1:2"}},
 		"rmixer":         {{"batch-window": "0", "job-policy": "dyType", "device-policy": "dyMemo"}, {"job-policy": "mps", "gpu-workers": "2"}},
 		"tiresias":       {{"limits": "200,600", "promote": "1"}, {"limits": "60", "victims": "checkpoint"}, {"rank": "gittins", "limits": "200,600"}, {"1d": "true", "limits": "60", "promote": "2", "place": "consolidated"}},
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/state/dense"
 )
 
@@ -20,37 +21,108 @@ type ending struct {
 	at time.Duration
 }
 
+// Booking is devices that are kept for a waiting job for the time in which it is expected to
+// run there.
+type Booking struct {
+	Job      job.ID
+	From, To time.Duration // To is unit.Never for a job without an estimate
+	On       cluster.Alloc
+}
+
 // Expect is the earliest moment at which a waiting job would fit, and the
 // devices on which it would. It assumes that each job with devices in the pool
 // leaves them when its estimate says, and that no other job starts. Jobs that
 // this plan starts are among them. Jobs without an estimate are taken to run
-// for ever; ok is false when the job would then never fit. The Alloc is valid
+// for ever; ok is false when the job would then never fit. Nothing is given to the
+// job that is booked for another at a time at which it would run. The Alloc is valid
 // until the next call.
-func (p *Plan) Expect(id job.ID, where place.Strategy) (at time.Duration, on *cluster.Alloc, ok bool) {
+func (p *Plan) Expect(id job.ID, where place.Strategy, booked ...Booking) (at time.Duration, on *cluster.Alloc, ok bool) {
 	if !p.known(id, "place") {
 		return 0, nil, false
 	}
-	r := p.state.Record(id)
+	r, c := p.state.Record(id), p.state.Cluster
 	tasks := int(r.Job.Demand.Roles[0].Tasks)
-	need := r.Job.Demand.GPUs()
-	mark := p.state.Cluster.Mark()
-	defer p.state.Cluster.Undo(mark)
-	if _, ok := p.find(id, tasks, where); ok {
-		return p.view.Now, &p.req.Out, true
+	mark := c.Mark()
+	defer c.Undo(mark)
+	fits := func() bool {
+		mark, used := c.Mark(), p.used
+		p.Beside(booked, at, until(p.view.Job(id), at), func() { _, ok = p.find(id, tasks, where) })
+		c.Undo(mark)
+		p.used = used // nothing remembers the Allocs of what is booked any more
+		return ok
+	}
+	if at = p.view.Now; fits() {
+		return at, &p.req.Out, true
 	}
 	ends := p.endings(r.Pool)
-	for end, more := ends.next(); more; {
-		for at = end.at; more && end.at == at; end, more = ends.next() {
-			p.state.Cluster.Release(p.Alloc(end.id))
+	for end, more := ends.next(); ; {
+		if at = nextEnd(booked, at); more {
+			at = min(at, max(end.at, p.view.Now))
 		}
-		if p.state.Cluster.FreeGPUs(p.state.Class(r.Class).Scope, r.Mask) < need && r.Job.Demand.Plain() {
-			continue
+		if at == unit.Never {
+			return at, nil, false
 		}
-		if _, ok := p.find(id, tasks, where); ok {
+		for ; more && end.at <= at; end, more = ends.next() {
+			c.Release(p.Alloc(end.id))
+		}
+		if enough(p.state, r, booked, at) && fits() {
 			return at, &p.req.Out, true
 		}
 	}
-	return unit.Never, nil, false
+}
+
+// until is when a job would end that starts at a moment, by its estimate.
+func until(j Job, at time.Duration) time.Duration {
+	if left, known := j.Remaining(); known {
+		return unit.Later(at, left)
+	}
+	return unit.Never
+}
+
+// nextEnd is the first moment after another one at which what is booked becomes free.
+func nextEnd(booked []Booking, after time.Duration) time.Duration {
+	next := unit.Never
+	for i := range booked {
+		if to := booked[i].To; to > after {
+			next = min(next, to)
+		}
+	}
+	return next
+}
+
+// enough tells whether as many GPUs as a job needs would be free at a moment, wherever they are. It
+// leaves out parts of GPUs that are booked.
+func enough(s *state.State, r *job.Record, booked []Booking, at time.Duration) bool {
+	if !r.Job.Demand.Plain() {
+		return true
+	}
+	c, scope := s.Cluster, s.Class(r.Class).Scope
+	mask := cmp.Or(r.Mask, c.GPUMask())
+	free := c.FreeGPUs(scope, mask) - r.Job.Demand.GPUs()
+	for i := range booked {
+		b := &booked[i]
+		if b.From > at || b.To <= at {
+			continue // its devices may not be free yet, or are free again
+		}
+		for _, on := range b.On.Shares {
+			if unit.Milli(on.Milli) == unit.One && mask.Has(c.TypeOf(on.Device)) && c.In(c.NodeOf(on.Device), scope) {
+				free--
+			}
+		}
+	}
+	return free >= 0
+}
+
+// Beside runs f while what is booked for some time between two moments is available to no job, as far
+// as it is free now.
+func (p *Plan) Beside(booked []Booking, from, to time.Duration, f func()) {
+	for i := range booked {
+		if b := &booked[i]; b.From < to && from < b.To {
+			p.Without(&b.On, func() { p.Beside(booked[i+1:], from, to, f) })
+			return
+		}
+	}
+	f()
 }
 
 // endings goes through the jobs that have devices in a pool as the plan stands and are

@@ -1,6 +1,7 @@
 package sched_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -340,12 +341,16 @@ type end struct {
 	on cluster.Alloc
 }
 
-// bruteForce sets up a new cluster for every moment at which a job ends, with
-// the jobs that are left, and asks the strategy.
-func bruteForce(t fatal, sizes []int, now time.Duration, ends []end, d *job.Demand, where place.Strategy) (at time.Duration, on cluster.Alloc, ok bool) {
+// bruteForce sets up a new cluster for every moment at which a job ends, or at which what is booked becomes
+// free, with the jobs that are left, and asks the strategy. No device is there that is booked for a time at
+// which the job would run.
+func bruteForce(t fatal, sizes []int, now time.Duration, ends []end, booked []sched.Booking, d *job.Demand, left time.Duration, where place.Strategy) (at time.Duration, on cluster.Alloc, ok bool) {
 	moments := []time.Duration{now}
 	for _, e := range ends {
 		moments = append(moments, e.at)
+	}
+	for _, b := range booked {
+		moments = append(moments, b.To)
 	}
 	slices.Sort(moments)
 	for i, m := range moments {
@@ -360,6 +365,16 @@ func bruteForce(t fatal, sizes []int, now time.Duration, ends []end, d *job.Dema
 				}
 			}
 		}
+		for _, b := range booked {
+			for _, s := range b.On.Shares {
+				if b.From < unit.Later(m, left) && b.To > m && twin.s.Cluster.DeviceFree(s.Device) > 0 {
+					one := cluster.Alloc{Pieces: []cluster.Piece{{Node: twin.s.Cluster.NodeOf(s.Device), Shares: 1}}, Shares: []cluster.Share{s}}
+					if err := twin.s.Cluster.Allocate(&one); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
 		r := place.Request{Cluster: twin.s.Cluster, Demand: d, Tasks: d.Roles[0].Tasks}
 		if _, ok := where.Place(&r); ok {
 			return m, r.Out, true
@@ -369,7 +384,7 @@ func bruteForce(t fatal, sizes []int, now time.Duration, ends []end, d *job.Dema
 }
 
 // TestExpectAgainstBruteForce compares Expect with bruteForce on random
-// clusters.
+// clusters, with bookings and without.
 func TestExpectAgainstBruteForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sizes := rapid.SliceOfN(rapid.IntRange(1, 4), 1, 4).Draw(t, "nodes")
@@ -397,12 +412,14 @@ func TestExpectAgainstBruteForce(t *testing.T) {
 		if where == place.Random {
 			where = place.FirstFit // Random draws anew each time
 		}
-		id := b.submit(job.GPUs(rapid.IntRange(1, 10).Draw(t, "gang")), -1)
+		booked := drawBookings(t, b, ends)
+		left := time.Duration(rapid.IntRange(0, 5).Draw(t, "left")) * 10 * time.Second
+		id := b.submit(job.GPUs(rapid.IntRange(1, 10).Draw(t, "gang")), cmp.Or(left, -1))
 		p := b.open()
 		before := planned(p, b)
-		at, on, ok := p.Expect(id, where)
+		at, on, ok := p.Expect(id, where, booked...)
 
-		wantAt, wantOn, found := bruteForce(t, sizes, b.s.Now, ends, b.s.Record(id).Job.Demand, where)
+		wantAt, wantOn, found := bruteForce(t, sizes, b.s.Now, ends, booked, b.s.Record(id).Job.Demand, cmp.Or(left, unit.Never), where)
 		if ok != found || ok && (at != wantAt || !on.Equal(&wantOn)) {
 			t.Fatalf("%s expects %v at %v on %v; brute force finds %v at %v on %v", where, ok, at, on, found, wantAt, wantOn)
 		}
@@ -411,6 +428,27 @@ func TestExpectAgainstBruteForce(t *testing.T) {
 		}
 		p.Discard()
 	})
+}
+
+// drawBookings books devices for times at which nobody else is to have them.
+func drawBookings(t *rapid.T, b *table, ends []end) (booked []sched.Booking) {
+	for range rapid.IntRange(0, 4).Draw(t, "bookings") {
+		from := b.s.Now + time.Duration(rapid.IntRange(0, 8).Draw(t, "from"))*5*time.Second
+		k := sched.Booking{From: from, To: from + time.Duration(rapid.IntRange(1, 8).Draw(t, "for"))*5*time.Second}
+		for d := range cluster.DeviceID(b.s.Cluster.Devices()) {
+			on := func(s cluster.Share) bool { return s.Device == d }
+			busy := slices.ContainsFunc(ends, func(e end) bool { return e.at > from && slices.ContainsFunc(e.on.Shares, on) }) ||
+				slices.ContainsFunc(booked, func(o sched.Booking) bool {
+					return o.From < k.To && k.From < o.To && slices.ContainsFunc(o.On.Shares, on)
+				})
+			if !busy && rapid.Bool().Draw(t, "booked") {
+				k.On.Pieces = append(k.On.Pieces, cluster.Piece{Node: b.s.Cluster.NodeOf(d), Shares: 1})
+				k.On.Shares = append(k.On.Shares, cluster.Share{Device: d, Milli: 1000})
+			}
+		}
+		booked = append(booked, k)
+	}
+	return booked
 }
 
 // TestWithout: while f runs no job gets the free part of the reserved devices.

@@ -15,7 +15,7 @@
 // Sources: Slurm's priority/multifactor plugin with and without Fair Tree (its
 // pages multifactor priority, classic fairshare and fair tree); decayed usage
 // goes back to Kay and Lauder, "A Fair Share Scheduler", CACM 31(1), 1988.
-// Backfill is EASY, see package backfill.
+// For backfill see package backfill.
 package fairshare
 
 import (
@@ -25,6 +25,7 @@ import (
 
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/policy/kit/backfill"
 	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
@@ -44,7 +45,7 @@ type Mode uint8
 
 // The modes.
 const (
-	EASY   Mode = iota // whoever fits without delaying it goes ahead
+	EASY   Mode = iota // whoever fits without delaying one with a reservation goes ahead
 	Skip               // whoever fits goes ahead
 	Strict             // everyone behind it waits
 )
@@ -61,9 +62,10 @@ type Config struct {
 	MaxAge                    time.Duration
 	Small                     bool // the size factor favours small jobs
 
-	Mode  Mode
-	Depth int // jobs that backfill tries
-	Place place.Strategy
+	Mode         Mode
+	Depth        int // jobs that backfill tries
+	Reservations int // of these, as many that do not fit
+	Place        place.Strategy
 }
 
 // NewConfig returns the defaults: times as Slurm's, and the fair-share factor
@@ -71,7 +73,7 @@ type Config struct {
 func NewConfig() *Config {
 	return &Config{
 		Period: 5 * time.Minute, Users: true, Damping: 1, Fair: 1,
-		MaxAge: 7 * 24 * time.Hour, Depth: 500, Place: place.Pack,
+		MaxAge: 7 * 24 * time.Hour, Depth: 500, Reservations: 1, Place: place.Pack,
 	}
 }
 
@@ -96,6 +98,7 @@ func (c *Config) Params() param.Set {
 		param.Choice("mode", &c.Mode, []param.Option[Mode]{{Name: "easy", Value: EASY}, {Name: "skip", Value: Skip}, {Name: "strict", Value: Strict}},
 			"what happens behind a job that does not fit: whoever does not delay it goes ahead, whoever fits, or nobody"),
 		param.Int("depth", &c.Depth, 0, math.MaxInt32, "jobs", "how many jobs backfill tries at a time (bf_max_job_test)"),
+		backfill.Param(&c.Reservations),
 		place.Param(&c.Place),
 	}
 }
@@ -124,7 +127,7 @@ func (c *Config) Policy() (sched.Policy, error) {
 	case c.MaxAge == 0:
 		return nil, errors.New("maxage must be positive")
 	}
-	return &policy{cfg: *c}, nil
+	return &policy{cfg: *c, fill: backfill.Backfill{Most: c.Reservations}}, nil
 }
 
 // halfLife is that of the settings, or else of the cluster; 0: usage does not

@@ -63,7 +63,7 @@ type policy struct {
 	heads      []head // scratch of a walk: a heap
 	blocked    job.ID // the first job that did not fit, when not skipping
 	awaits     bool   // jobs were stopped by this decision: who starts now may have to wait until they have left
-	easy       backfill.EASY
+	fill       backfill.Backfill
 }
 
 // Decide implements sched.Policy.
@@ -78,7 +78,7 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 	f.account(v)
 	f.follow(v, p)
 	f.blocked, f.awaits = job.None, false
-	f.easy.Clear()
+	f.fill.Clear()
 	if f.lanes.Len() > 0 && (f.fresh || f.cfg.Mode != Skip || f.stops()) {
 		f.start(v, p)
 	}
@@ -100,7 +100,7 @@ func (f *policy) start(v *sched.View, p *sched.Plan) {
 		f.blocked, why = id, p.Why()
 		return queue.Stop
 	})
-	if f.cfg.Mode != EASY || f.blocked == job.None || !f.easy.Reserve(v, p, f.blocked, f.cfg.Place, why) {
+	if f.cfg.Mode != EASY || f.blocked == job.None || !f.fill.Reserve(v, p, f.blocked, f.cfg.Place, why) {
 		return
 	}
 	left := f.cfg.Depth
@@ -108,7 +108,7 @@ func (f *policy) start(v *sched.View, p *sched.Plan) {
 		if left--; left < 0 {
 			return queue.Stop
 		}
-		return f.easy.Visit(v, p, id)
+		return f.fill.Visit(v, p, id)
 	})
 }
 
@@ -215,7 +215,7 @@ func (f *policy) follow(v *sched.View, p *sched.Plan) {
 			f.infeasible.Remove(ch.Job)
 		case sched.Altered:
 			if f.cfg.Mode == EASY && f.lanes.Has(ch.Job) {
-				f.easy.Add(v.Job(ch.Job))
+				f.fill.Add(v.Job(ch.Job))
 			}
 		}
 	}
@@ -243,13 +243,13 @@ func (f *policy) wait(v *sched.View, p *sched.Plan, j sched.Job) {
 	f.lanes.Add(j.ID, lane, queue.Key{})
 	f.active.Add(int(lane))
 	if f.cfg.Mode == EASY {
-		f.easy.Add(j)
+		f.fill.Add(j)
 	}
 	f.fresh = f.fresh || !f.full[j.Class()]
 }
 
 func (f *policy) remove(id job.ID) {
-	f.easy.Remove(id)
+	f.fill.Remove(id)
 	if lane, ok := f.lanes.Remove(id); ok {
 		if _, more := f.lanes.Head(lane); !more {
 			f.active.Remove(int(lane))
@@ -277,7 +277,7 @@ func (f *policy) Why(v *sched.View, id job.ID) job.Reason {
 	class := v.Class(j.Class())
 	room, binds := f.book.Room(j.Tenant())
 	free := v.Cluster().FreeGPUs(class.Scope, class.Mask)
-	at, reserved := f.easy.At()
+	at, reserved := f.fill.At()
 	switch {
 	case class.Amount.GPU > room:
 		return f.book.Quota(binds)

@@ -119,8 +119,8 @@ func (f *policy) gather(v *sched.View) {
 
 // out tells whether jobs of a class need not be looked at.
 func (f *policy) out(class int32) bool {
-	if _, reserved := f.easy.At(); reserved {
-		return f.easy.Out(class)
+	if _, reserved := f.fill.At(); reserved {
+		return f.fill.Out(class)
 	}
 	return f.full[class]
 }

@@ -1,9 +1,9 @@
 // Package fifo serves jobs in the order in which they came: strictly, skipping
-// what does not fit, or backfilling around a reservation for the first that
-// does not.
+// what does not fit, or backfilling around reservations for the first that
+// do not.
 //
-// Sources: first in, first out is what YARN and Slurm do by default; for EASY
-// see package backfill.
+// Sources: first in, first out is what YARN and Slurm do by default; for EASY and
+// conservative backfill see package backfill.
 package fifo
 
 import (
@@ -23,24 +23,26 @@ type Mode uint8
 const (
 	Strict Mode = iota // everyone behind it waits
 	Skip               // whoever fits goes ahead
-	EASY               // whoever fits without delaying it goes ahead
+	EASY               // whoever fits without delaying one with a reservation goes ahead
 )
 
 // Config is the settings of the policy.
 type Config struct {
-	Mode     Mode
-	Priority bool // larger priority classes first
-	Place    place.Strategy
+	Mode         Mode
+	Reservations int  // of jobs that do not fit, where those behind go ahead
+	Priority     bool // larger priority classes first
+	Place        place.Strategy
 }
 
 // NewConfig returns the defaults.
-func NewConfig() *Config { return &Config{Place: place.Pack} }
+func NewConfig() *Config { return &Config{Reservations: 1, Place: place.Pack} }
 
 // Params binds the settings.
 func (c *Config) Params() param.Set {
 	return param.Set{
 		param.Choice("mode", &c.Mode, []param.Option[Mode]{{Name: "strict", Value: Strict}, {Name: "skip", Value: Skip}, {Name: "easy", Value: EASY}},
 			"what happens behind a job that does not fit"),
+		backfill.Param(&c.Reservations),
 		param.Bool("priority", &c.Priority, "serve larger priority classes first"),
 		place.Param(&c.Place),
 	}
@@ -54,14 +56,16 @@ func (c *Config) Needs() need.List {
 }
 
 // Policy makes the policy.
-func (c *Config) Policy() (sched.Policy, error) { return &policy{cfg: *c}, nil }
+func (c *Config) Policy() (sched.Policy, error) {
+	return &policy{cfg: *c, fill: backfill.Backfill{Most: c.Reservations}}, nil
+}
 
 type policy struct {
 	cfg        Config
 	queue      queue.Queue
 	infeasible sched.Infeasible
 	blocked    job.ID // the first job that did not fit
-	easy       backfill.EASY
+	fill       backfill.Backfill
 }
 
 // Decide implements sched.Policy.
@@ -75,11 +79,11 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 			f.add(v.Job(ch.Job), p)
 		case sched.Altered:
 			if f.cfg.Mode == EASY && f.queue.Has(ch.Job) {
-				f.easy.Add(v.Job(ch.Job))
+				f.fill.Add(v.Job(ch.Job))
 			}
 		case sched.Ended:
 			f.queue.Remove(ch.Job)
-			f.easy.Remove(ch.Job)
+			f.fill.Remove(ch.Job)
 			f.infeasible.Remove(ch.Job)
 		}
 	}
@@ -89,11 +93,11 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 // start starts jobs from the top of the queue.
 func (f *policy) start(v *sched.View, p *sched.Plan) {
 	f.blocked = job.None
-	f.easy.Clear()
+	f.fill.Clear()
 	var why job.Reason
 	f.queue.Walk(nil, func(id job.ID) queue.Step {
 		if p.Start(id, f.cfg.Place) {
-			f.easy.Remove(id)
+			f.fill.Remove(id)
 			return queue.Took
 		}
 		if f.blocked == job.None {
@@ -104,8 +108,8 @@ func (f *policy) start(v *sched.View, p *sched.Plan) {
 		}
 		return queue.Stop
 	})
-	if f.cfg.Mode == EASY && f.blocked != job.None && f.easy.Reserve(v, p, f.blocked, f.cfg.Place, why) {
-		f.queue.Walk(nil, func(id job.ID) queue.Step { return f.easy.Visit(v, p, id) })
+	if f.cfg.Mode == EASY && f.blocked != job.None && f.fill.Reserve(v, p, f.blocked, f.cfg.Place, why) {
+		f.queue.Walk(nil, func(id job.ID) queue.Step { return f.fill.Visit(v, p, id) })
 	}
 }
 
@@ -119,14 +123,14 @@ func (f *policy) add(j sched.Job, p *sched.Plan) {
 	}
 	f.queue.Add(j.ID, j.Class(), key)
 	if f.cfg.Mode == EASY {
-		f.easy.Add(j)
+		f.fill.Add(j)
 	}
 }
 
 // Why implements sched.Explainer.
 func (f *policy) Why(v *sched.View, id job.ID) job.Reason {
 	need, have := v.Job(id).GPUs(), v.Free()
-	at, reserved := f.easy.At()
+	at, reserved := f.fill.At()
 	switch {
 	case f.blocked == job.None || f.blocked == id:
 	case reserved && need <= have:

@@ -11,7 +11,8 @@
 //
 // Sources: Slurm's documentation, pages Multifactor Priority Plugin, Preemption and
 // Scheduling Configuration Guide. Usage, fair-share factors and the queue are those of
-// package fairshare; backfill is EASY, see package backfill.
+// package fairshare; for backfill see
+// package backfill.
 package slurm
 
 import (

@@ -1,6 +1,9 @@
 package backfill_test
 
 import (
+	"fmt"
+	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -8,7 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/fifo"
@@ -16,40 +19,37 @@ import (
 	"github.com/norn-scheduler/norn/sim/simtest"
 )
 
-// literal is EASY backfill in order of submission as it is published: it tries
+// literal is backfill in order of submission as it is published: it tries
 // job after job, and leaves none out.
 type literal struct {
+	most  int // reservations
 	where place.Strategy
 	ahead *int // jobs that went ahead
 }
 
 // Decide implements sched.Policy.
 func (l literal) Decide(v *sched.View, p *sched.Plan) {
-	var waiting []sched.Job
+	var booked []sched.Booking
 	for j := range v.Waiting() {
-		waiting = append(waiting, j)
-	}
-	for len(waiting) > 0 && p.Start(waiting[0].ID, l.where) {
-		waiting = waiting[1:]
-	}
-	if len(waiting) == 0 {
-		return
-	}
-	at, on, ok := p.Expect(waiting[0].ID, l.where)
-	if !ok {
-		return
-	}
-	var reserved cluster.Alloc
-	reserved.CopyFrom(on)
-	for _, j := range waiting[1:] {
-		started := false
-		if left, known := j.Remaining(); known && v.Now+left <= at {
-			started = p.Start(j.ID, l.where)
-		} else {
-			p.Without(&reserved, func() { started = p.Start(j.ID, l.where) })
+		left, known := j.Remaining()
+		until := v.Now + left
+		if !known {
+			left, until = unit.Never, unit.Never
 		}
-		if started {
+		started := false
+		p.Beside(booked, v.Now, until, func() { started = p.Start(j.ID, l.where) })
+		switch {
+		case started && len(booked) > 0:
 			*l.ahead++
+		case !started && len(booked) < l.most:
+			at, on, ok := p.Expect(j.ID, l.where, booked...)
+			if !ok && len(booked) == 0 {
+				return // anybody might delay it
+			}
+			if ok {
+				booked = append(booked, sched.Booking{Job: j.ID, From: at, To: unit.Later(at, left)})
+				booked[len(booked)-1].On.CopyFrom(on)
+			}
 		}
 	}
 }
@@ -91,6 +91,7 @@ func TestAgainstLiteral(t *testing.T) {
 			}
 			jobs = append(jobs, j)
 		}
+		most := rapid.SampledFrom([]int{1, 1, 2, 3, 100}).Draw(t, "reservations")
 		oracle, salt := rapid.Bool().Draw(t, "oracle"), rapid.IntRange(0, 10).Draw(t, "salt")
 		run := func(policy func() (sched.Policy, error)) []string {
 			c := simtest.Config{Cluster: simtest.Nodes(2, 4), Make: policy}
@@ -103,10 +104,10 @@ func TestAgainstLiteral(t *testing.T) {
 			}
 			return slices.DeleteFunc(r.Log, func(line string) bool { return strings.Contains(line, " wait ") })
 		}
-		want := run(func() (sched.Policy, error) { return literal{where, &ahead}, nil })
+		want := run(func() (sched.Policy, error) { return literal{most, where, &ahead}, nil })
 		got := run(func() (sched.Policy, error) {
 			c := fifo.NewConfig()
-			c.Mode, c.Place = fifo.EASY, where
+			c.Mode, c.Place, c.Reservations = fifo.EASY, where, most
 			return c.Policy()
 		})
 		if !slices.Equal(got, want) {
@@ -115,5 +116,116 @@ func TestAgainstLiteral(t *testing.T) {
 	})
 	if ahead == 0 {
 		t.Error("no job ever went ahead: the test shows nothing")
+	}
+}
+
+// backfilled runs jobs under fifo with backfill, on one node.
+func backfilled(t *testing.T, gpus, reservations int, jobs ...simtest.Job) *simtest.Run {
+	r, err := simtest.Try(simtest.Config{Cluster: simtest.Nodes(1, gpus), Make: func() (sched.Policy, error) {
+		c := fifo.NewConfig()
+		c.Mode, c.Reservations = fifo.EASY, reservations
+		return c.Policy()
+	}}, jobs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestReservations: under EASY backfill a long narrow job goes ahead, since it does not delay the first that
+// waits, and delays the second. Where the second has a reservation, too, it does not.
+func TestReservations(t *testing.T) {
+	jobs := []simtest.Job{
+		{Key: "runs", GPUs: 3, Run: 10},
+		{Key: "first", At: 1, GPUs: 3, Run: 10},
+		{Key: "second", At: 2, GPUs: 4, Run: 10},
+		{Key: "long", At: 3, GPUs: 1, Run: 100},
+		{Key: "short", At: 4, GPUs: 1, Run: 16},
+	}
+	for reservations, want := range map[int][]float64{
+		1: {0, 10, 103, 3, 20}, // short would have delayed first at 4, and starts beside long when it is done
+		2: {0, 10, 20, 30, 4},
+		9: {0, 10, 20, 30, 4},
+	} {
+		r := backfilled(t, 4, reservations, jobs...)
+		for i, at := range want {
+			if got := r.State.Record(job.ID(i)).FirstStart; got.Seconds() != at {
+				t.Errorf("%d reservations: %s starts at %v, want %v s", reservations, jobs[i].Key, got, at)
+			}
+		}
+	}
+}
+
+// TestConservative: with a reservation for every job, and run times that are known, jobs start when an
+// algorithm says that knows numbers of GPUs alone. Few start otherwise: there a job would have had to move
+// from one GPU to another while it runs.
+func TestConservative(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	jobs, other := 0, 0
+	wait, want := 0.0, 0.0
+	for range 300 {
+		gpus, at := 2+r.IntN(7), 0
+		var counted []*countedJob
+		var specs []simtest.Job
+		for i := range 2 + r.IntN(19) {
+			at += r.IntN(4)
+			c := &countedJob{at: at, gpus: 1 + r.IntN(gpus), run: 1 + r.IntN(30), start: -1}
+			counted = append(counted, c)
+			specs = append(specs, simtest.Job{Key: fmt.Sprint("j", i), At: float64(at), GPUs: c.gpus, Run: float64(c.run)})
+		}
+		conservative(counted, gpus)
+		run := backfilled(t, gpus, len(specs), specs...)
+		for i, c := range counted {
+			got := run.State.Record(job.ID(i)).FirstStart
+			if jobs++; got != time.Duration(c.start)*time.Second {
+				other++
+			}
+			wait, want = wait+got.Seconds()-float64(c.at), want+float64(c.start-c.at)
+		}
+	}
+	t.Logf("%d of %d jobs start otherwise; they wait for %.0f s, by numbers alone for %.0f s", other, jobs, wait, want)
+	if other*50 > jobs || math.Abs(wait-want) > want/100 {
+		t.Errorf("%d of %d jobs start otherwise; they wait for %.0f s, by numbers alone for %.0f s", other, jobs, wait, want)
+	}
+}
+
+// countedJob is a job to whom GPUs are numbers; times in seconds.
+type countedJob struct {
+	at, gpus, run, start int
+}
+
+// conservative sets when each job starts. At each moment it looks through all jobs in order, and moves each
+// to the first moment from which on enough GPUs are free for as long as it runs.
+func conservative(jobs []*countedJob, gpus int) {
+	const horizon = 2000
+	for now := range horizon {
+		free := make([]int, horizon) // from second to second
+		for i := range free {
+			free[i] = gpus
+		}
+		take := func(j *countedJob, from int) {
+			for s := max(from, now); s < from+j.run; s++ {
+				free[s] -= j.gpus
+			}
+		}
+		for _, j := range jobs {
+			if j.start >= 0 {
+				take(j, j.start)
+			}
+		}
+		for _, j := range jobs {
+			if j.at > now || j.start >= 0 {
+				continue
+			}
+			from := now
+			for s := now; s < from+j.run; s++ {
+				if free[s] < j.gpus {
+					from = s + 1
+				}
+			}
+			if take(j, from); from == now {
+				j.start = now
+			}
+		}
 	}
 }
