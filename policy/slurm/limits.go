@@ -8,6 +8,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/tenant"
 )
 
 // limit is what the jobs of a QOS may have at a time; unlimited where nothing is told.
@@ -18,22 +19,42 @@ type limit struct {
 	jobGPUs  int // each job (MaxTRESPerJob)
 }
 
+// accountLimit is what the jobs of an account, or of a user in it, may have at a time; unlimited where
+// nothing is told. Jobs of an account are those of the accounts below it, too.
+type accountLimit struct {
+	gpus     int // all of them together (GrpTRES)
+	jobs     int // how many run (GrpJobs)
+	userJobs int // how many of a user run in one account, unless more is told of the user or an account below (MaxJobs)
+	jobGPUs  int // each job, likewise (MaxTRESPerJob)
+}
+
 const unlimited = -1
 
-const wantLimit = "a limit is written QOS:GPUS:GPUS OF A USER:JOBS OF A USER:GPUS OF A JOB, with whole numbers from 0 on, or nothing where there is none"
+const (
+	wantLimit   = "a limit is written QOS:GPUS:GPUS OF A USER:JOBS OF A USER:GPUS OF A JOB, with whole numbers from 0 on, or nothing where there is none"
+	wantAccount = "a limit of an account is written ACCOUNT:GPUS:JOBS:JOBS OF A USER:GPUS OF A JOB, one of a user in it ACCOUNT/USER:..., with whole numbers from 0 on, or nothing where there is none"
+)
 
 // parseLimits reads the limits of QOSs.
 func parseLimits(words []string) (map[string]limit, error) {
-	if len(words) == 0 {
-		return nil, nil
-	}
 	out := map[string]limit{}
+	return out, eachLimit("limits", words, wantLimit, func(name string, n [4]int) { out[name] = limit{n[0], n[1], n[2], n[3]} })
+}
+
+// parseAccounts reads the limits of accounts, and of users in them.
+func parseAccounts(words []string) (map[string]accountLimit, error) {
+	out := map[string]accountLimit{}
+	return out, eachLimit("accounts", words, wantAccount, func(name string, n [4]int) { out[name] = accountLimit{n[0], n[1], n[2], n[3]} })
+}
+
+// eachLimit reads words of a name and up to four numbers.
+func eachLimit(setting string, words []string, want string, f func(name string, numbers [4]int)) error {
+	told := map[string]bool{}
 	for _, w := range words {
 		parts := strings.Split(w, ":")
-		l := limit{unlimited, unlimited, unlimited, unlimited}
-		to := []*int{&l.gpus, &l.userGPUs, &l.userJobs, &l.jobGPUs}
-		if len(parts) < 2 || len(parts) > 1+len(to) {
-			return nil, fmt.Errorf("limits: %q: %s", w, wantLimit)
+		numbers := [4]int{unlimited, unlimited, unlimited, unlimited}
+		if len(parts) < 2 || len(parts) > 1+len(numbers) {
+			return fmt.Errorf("%s: %q: %s", setting, w, want)
 		}
 		for i, text := range parts[1:] {
 			if text == "" {
@@ -41,16 +62,17 @@ func parseLimits(words []string) (map[string]limit, error) {
 			}
 			n, err := strconv.ParseUint(text, 10, 31)
 			if err != nil {
-				return nil, fmt.Errorf("limits: %q: %s", w, wantLimit)
+				return fmt.Errorf("%s: %q: %s", setting, w, want)
 			}
-			*to[i] = int(n)
+			numbers[i] = int(n)
 		}
-		if _, twice := out[parts[0]]; twice {
-			return nil, fmt.Errorf("limits: %q: each QOS is told once", w)
+		if told[parts[0]] {
+			return fmt.Errorf("%s: %q: each name is told once", setting, w)
 		}
-		out[parts[0]] = l
+		told[parts[0]] = true
+		f(parts[0], numbers)
 	}
-	return out, nil
+	return nil
 }
 
 // ofUsers tells whether users are told apart.
@@ -69,67 +91,164 @@ type held struct {
 	jobs int
 }
 
-// books is what the jobs of each QOS have, and those of each user in it.
+// books is what the jobs of each QOS have, those of each user in it, and those of accounts and of users in
+// them, by their names in the setting.
 type books struct {
-	qos  map[string]held
-	user map[sortKey]held // without a partition
+	qos      map[string]held
+	user     map[sortKey]held // QOS and user
+	accounts map[string]held
 }
 
 // open counts the jobs that have devices.
 func (x *extra) open(v *sched.View) {
-	x.books = books{qos: map[string]held{}, user: map[sortKey]held{}}
+	x.tenants = v.Tenants()
+	x.books = books{qos: map[string]held{}, user: map[sortKey]held{}, accounts: map[string]held{}}
 	for j := range v.Running() {
 		x.Count(x.Sort(j.Spec()), v.Class(j.Class()).Amount.GPU, 1)
 	}
 }
 
-// count adds a job of a QOS and a user, or takes it off.
-func (b *books) count(k sortKey, gpus unit.Milli, sign int) {
-	k.partition = ""
-	all, own := b.qos[k.qos], b.user[k]
-	for _, h := range []*held{&all, &own} {
-		h.gpus += unit.Milli(sign) * gpus
-		h.jobs += sign
-	}
-	b.qos[k.qos], b.user[k] = all, own
+// add adds a job to those of a key, or takes it off.
+func add[K comparable](all map[K]held, k K, gpus unit.Milli, sign int) {
+	h := all[k]
+	all[k] = held{h.gpus + unit.Milli(sign)*gpus, h.jobs + sign}
 }
 
 // Count implements fairshare.Extra.
 func (x *extra) Count(sort int32, gpus unit.Milli, sign int) {
-	if x.limits != nil {
-		x.books.count(x.keys[sort], gpus, sign)
+	k := x.keys[sort]
+	if len(x.limits) > 0 {
+		add(x.books.qos, k.qos, gpus, sign)
+		add(x.books.user, sortKey{qos: k.qos, user: k.user}, gpus, sign)
+	}
+	if len(x.accounts) > 0 {
+		for _, name := range x.above(k) {
+			add(x.books.accounts, name, gpus, sign)
+		}
 	}
 }
 
-// Allows implements fairshare.Extra: a job that is over a limit of its QOS waits, and one that will always be can
-// never run.
+// root is what Slurm calls the account above all.
+const root = "root"
+
+// above is a user in an account, the account, and those above it, by their names in the setting. It is valid until the
+// next call.
+func (x *extra) above(k sortKey) []string {
+	x.names = append(x.names[:0], k.account+"/"+k.user)
+	id, known := x.tenants.Lookup(k.account)
+	if !known { // it has no jobs yet
+		return append(x.names, k.account, root)
+	}
+	for ; id > tenant.Root; id = x.tenants.At(id).Parent {
+		x.names = append(x.names, x.tenants.At(id).Name)
+	}
+	x.names = append(x.names, root)
+	return x.names
+}
+
+// bound is one limit and what counts against it: GPUs, or jobs as so many times one.
+type bound struct {
+	limit     int
+	has, more unit.Milli // what others have, and what the job would have
+	jobs      bool       // it limits how many run
+	user      bool       // of one user
+	kind      string     // QOS or account
+	name      string
+}
+
+// over tells whether some are more than the limit.
+func (b *bound) over(n unit.Milli) bool { return n > unit.Milli(b.limit)*unit.One }
+
+// never says that the job is over the limit by itself.
+func (b *bound) never() job.Reason {
+	if b.jobs {
+		return reason(job.Impossible, "%s %q lets no jobs run: it can never run", b.kind, b.name)
+	}
+	return reason(job.Impossible, "asks for %v GPUs, more than the %d that %s %q lets it have: it can never run", b.more, b.limit, b.kind, b.name)
+}
+
+// waits says that the job is over the limit beside others.
+func (b *bound) waits() job.Reason {
+	whose := fmt.Sprintf("%s %q", b.kind, b.name)
+	if b.user {
+		whose = "its user in " + whose
+	}
+	if b.jobs {
+		return reason(job.Because, "%s of %s run, as many as may", unit.Count(int(b.has/unit.One), "job"), whose)
+	}
+	return reason(job.Because, "jobs of %s have %v of the %d GPUs that they may have", whose, b.has, b.limit)
+}
+
+func reason(code job.ReasonCode, format string, args ...any) job.Reason {
+	return job.Reason{Code: code, Job: job.None, Text: fmt.Sprintf(format, args...)}
+}
+
+// Allows implements fairshare.Extra: a job that is over a limit of its QOS, or of its accounts, waits, and one that will
+// always be can never run.
 func (x *extra) Allows(sort int32, gpus unit.Milli) (why job.Reason, ok bool) {
-	k := x.keys[sort]
-	l, limited := x.limits[k.qos]
-	if !limited {
+	if len(x.limits)+len(x.accounts) == 0 {
 		return job.Reason{}, true
 	}
-	because := func(format string, args ...any) job.Reason {
-		return job.Reason{Code: job.Because, Job: job.None, Text: fmt.Sprintf(format, args...)}
-	}
-	over := func(limit int, has unit.Milli) bool {
-		return limit != unlimited && has+gpus > unit.Milli(limit)*unit.One
-	}
-	for _, most := range []int{l.jobGPUs, l.userGPUs, l.gpus} {
-		if over(most, 0) {
-			return job.Reason{Code: job.Impossible, Job: job.None, Text: fmt.Sprintf("asks for %v GPUs, more than the %d that QOS %q lets it have: it can never run", gpus, most, k.qos)}, false
+	x.bound(x.keys[sort], gpus)
+	for i := range x.bounds {
+		if b := &x.bounds[i]; b.over(b.more) {
+			return b.never(), false
 		}
 	}
-	all, own := x.books.qos[k.qos], x.books.user[sortKey{qos: k.qos, user: k.user}]
-	switch {
-	case l.userJobs == 0:
-		return job.Reason{Code: job.Impossible, Job: job.None, Text: fmt.Sprintf("QOS %q lets no jobs run: it can never run", k.qos)}, false
-	case l.userJobs != unlimited && own.jobs >= l.userJobs:
-		return because("%s of its user in QOS %q run, as many as may", unit.Count(own.jobs, "job"), k.qos), false
-	case over(l.userGPUs, own.gpus):
-		return because("jobs of its user in QOS %q have %v of the %d GPUs that they may have", k.qos, own.gpus, l.userGPUs), false
-	case over(l.gpus, all.gpus):
-		return because("jobs of QOS %q have %v of the %d GPUs that they may have", k.qos, all.gpus, l.gpus), false
+	for i := range x.bounds {
+		if b := &x.bounds[i]; b.over(b.has + b.more) {
+			return b.waits(), false
+		}
 	}
 	return job.Reason{}, true
+}
+
+// bound lists the limits of jobs of a sort that ask for so many GPUs. What its QOS limits is not limited by accounts; what
+// is told of a user in an account, or of an account, for each user or job takes the place of what is told of those above.
+func (x *extra) bound(k sortKey, gpus unit.Milli) {
+	x.bounds = x.bounds[:0]
+	l, limited := x.limits[k.qos]
+	if !limited {
+		l = limit{unlimited, unlimited, unlimited, unlimited}
+	}
+	all, own := x.books.qos[k.qos], x.books.user[sortKey{qos: k.qos, user: k.user}]
+	x.atMost(l.jobGPUs, bound{more: gpus, kind: "QOS", name: k.qos})
+	x.atMost(l.userJobs, bound{has: unit.Milli(own.jobs) * unit.One, more: unit.One, jobs: true, user: true, kind: "QOS", name: k.qos})
+	x.atMost(l.userGPUs, bound{has: own.gpus, more: gpus, user: true, kind: "QOS", name: k.qos})
+	x.atMost(l.gpus, bound{has: all.gpus, more: gpus, kind: "QOS", name: k.qos})
+	if len(x.accounts) == 0 {
+		return
+	}
+	ofUser, ofJob := l.userJobs != unlimited, l.jobGPUs != unlimited // somebody before has told that limit
+	names := x.above(k)
+	has := unit.Milli(x.books.accounts[names[0]].jobs) * unit.One
+	for i, name := range names {
+		a, limited := x.accounts[name]
+		if !limited {
+			continue
+		}
+		held, user := x.books.accounts[name], i == 0
+		if user {
+			name = k.account
+		}
+		if !ofJob {
+			x.atMost(a.jobGPUs, bound{more: gpus, kind: "account", name: name})
+		}
+		if !ofUser {
+			x.atMost(a.userJobs, bound{has: has, more: unit.One, jobs: true, user: true, kind: "account", name: k.account})
+		}
+		x.atMost(a.jobs, bound{has: unit.Milli(held.jobs) * unit.One, more: unit.One, jobs: true, user: user, kind: "account", name: name})
+		if l.gpus == unlimited {
+			x.atMost(a.gpus, bound{has: held.gpus, more: gpus, user: user, kind: "account", name: name})
+		}
+		ofUser, ofJob = ofUser || a.userJobs != unlimited, ofJob || a.jobGPUs != unlimited
+	}
+}
+
+// atMost adds a limit, where there is one.
+func (x *extra) atMost(limit int, b bound) {
+	if limit != unlimited {
+		b.limit = limit
+		x.bounds = append(x.bounds, b)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/norn-scheduler/norn/sim/simtest"
+	"github.com/norn-scheduler/norn/tenant"
 )
 
 // TestLimits: what jobs of a QOS may have together (GrpTRES), those of a user, how many of a user may run, and what
@@ -51,6 +52,64 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestAccounts: what jobs of an account may have together with those of accounts below it (GrpTRES, GrpJobs), how many of a
+// user may run (MaxJobs), and what each may have (MaxTRESPerJob). What is told below takes the place of the last two. What
+// a QOS limits accounts do not.
+func TestAccounts(t *testing.T) {
+	jobs := []simtest.Job{
+		{Key: "u1", GPUs: 2, Run: 100, User: "u", Tenant: "nlp"}, {Key: "u2", At: 1, GPUs: 2, Run: 100, User: "u", Tenant: "nlp"},
+		{Key: "v1", At: 2, GPUs: 1, Run: 100, User: "v", Tenant: "cv", Spec: of("q")}, {Key: "free", At: 3, GPUs: 2, Run: 100, User: "w"},
+	}
+	for settings, want := range map[string]string{
+		"":                              "u1 0, u2 1, v1 2, free 3",
+		"accounts=nlp:2":                "u1 0, u2 100, v1 2, free 3",
+		"accounts=nlp/u:2":              "u1 0, u2 100, v1 2, free 3",
+		"accounts=nlp/v:2,cv/u:0":       "u1 0, u2 1, v1 2, free 3",
+		"accounts=lab:4":                "u1 0, u2 1, v1 100, free 3",
+		"accounts=lab:4:2":              "u1 0, u2 1, v1 100, free 3",
+		"accounts=lab:4,limits=q:8":     "u1 0, u2 1, v1 2, free 3", // GrpTRES of its QOS
+		"accounts=lab::2,limits=q:8":    "u1 0, u2 1, v1 100, free 3",
+		"accounts=lab::1":               "u1 0, u2 100, v1 200, free 3",
+		"accounts=lab:::1":              "u1 0, u2 100, v1 2, free 3",
+		"accounts=lab:::1,nlp:::2":      "u1 0, u2 1, v1 2, free 3",
+		"accounts=lab:::1,nlp/u:::2":    "u1 0, u2 1, v1 2, free 3",
+		"accounts=lab:::0,limits=q:::3": "u1 -1, u2 -1, v1 2, free 3",
+		"accounts=lab::::1":             "u1 -1, u2 -1, v1 2, free 3",
+		"accounts=lab::::1,nlp::::2":    "u1 0, u2 1, v1 2, free 3",
+		"accounts=root::1":              "u1 0, u2 100, v1 200, free 300",
+		"accounts=root:4":               "u1 0, u2 1, v1 100, free 101",
+		"accounts=nlp:2,limits=:8":      "u1 0, u2 1, v1 2, free 3",
+	} {
+		for _, mode := range []string{"mode=easy", "mode=skip", "mode=strict"} {
+			c := simtest.Config{Cluster: simtest.Nodes(1, 8), Make: with(append(split(settings), mode)...), Tenants: tenant.NewTree(0)}
+			lab, err := c.Tenants.Add("lab", tenant.Root, 0, tenant.Unlimited, 1)
+			for _, name := range []string{"nlp", "cv"} {
+				if err == nil {
+					_, err = c.Tenants.Add(name, lab, 0, tenant.Unlimited, 1)
+				}
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := starts(simtest.Go(t, c, jobs...), jobs); got != want {
+				t.Errorf("%s, %s: %s, want %s", settings, mode, got, want)
+			}
+		}
+	}
+}
+
+// split is settings with commas between, of which words of a list have some, too.
+func split(settings string) (out []string) {
+	for part := range strings.SplitSeq(settings, ",") {
+		if n := len(out); n > 0 && !strings.Contains(part, "=") {
+			out[n-1] += "," + part
+		} else if part != "" {
+			out = append(out, part)
+		}
+	}
+	return out
+}
+
 // TestLimitsAndPreemption: a job that others were stopped for counts, and those that were stopped do not.
 func TestLimitsAndPreemption(t *testing.T) {
 	jobs := []simtest.Job{
@@ -65,9 +124,11 @@ func TestLimitsAndPreemption(t *testing.T) {
 
 // TestLimitsRefused: limits that make no sense are refused.
 func TestLimitsRefused(t *testing.T) {
-	for limits, want := range map[string]string{"q": "a limit is written", "q:1:2:3:4:5": "a limit is written", "q:x": "a limit is written", "q:-1": "a limit is written", "q:1,q:2": "told once", "q:1.5": "a limit is written"} {
-		if _, err := with("limits=" + limits)(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", limits, err)
+	for limits, want := range map[string]string{"q": "is written", "q:1:2:3:4:5": "is written", "q:x": "is written", "q:-1": "is written", "q:1,q:2": "told once", "q:1.5": "is written"} {
+		for _, setting := range []string{"limits", "accounts"} {
+			if _, err := with(setting + "=" + limits)(); err == nil || !strings.HasPrefix(err.Error(), setting+": ") || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s=%s: %v", setting, limits, err)
+			}
 		}
 	}
 }

@@ -10,12 +10,14 @@ import (
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/policy/kit/preempt"
 	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/tenant"
 )
 
 // sortKey is what jobs of one sort have in common.
 type sortKey struct {
 	partition, qos string
 	user           string // where a limit tells users apart
+	account        string // where accounts have limits
 }
 
 // extra is what is known of partitions and QOSs, for package fairshare.
@@ -24,9 +26,13 @@ type extra struct {
 	partitions map[string]partition
 	plain      partition // one that is not told
 	qoses      map[string]qos
-	limits     map[string]limit // by QOS; nil: there are none
-	users      bool             // a limit tells users apart
-	books      books            // where there are limits
+	limits     map[string]limit        // by QOS
+	accounts   map[string]accountLimit // by account, or account/user
+	users      bool                    // a limit tells users apart
+	books      books                   // where there are limits
+	tenants    *tenant.Tree            // likewise
+	names      []string                // scratch
+	bounds     []bound                 // scratch
 	sorts      map[sortKey]int32
 	keys       []sortKey // of sorts
 	wake       time.Duration
@@ -47,6 +53,9 @@ func (x *extra) Sort(j *job.Job) int32 {
 	k := keyOf(j)
 	if x.users {
 		k.user = j.User
+	}
+	if len(x.accounts) > 0 {
+		k.account = j.Tenant
 	}
 	n, ok := x.sorts[k]
 	if !ok {
@@ -74,7 +83,7 @@ func (x *extra) partition(name string) partition {
 
 // Open implements fairshare.Extra.
 func (x *extra) Open(v *sched.View) {
-	if x.wake = unit.Never; x.limits != nil {
+	if x.wake = unit.Never; len(x.limits)+len(x.accounts) > 0 {
 		x.open(v)
 	}
 }

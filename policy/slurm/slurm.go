@@ -47,6 +47,7 @@ type Config struct {
 	Partitions []string         // NAME:FACTOR, NAME:FACTOR:TIER
 	QOSs       []string         // NAME:PRIORITY, NAME:PRIORITY:NAME+NAME
 	Limits     []string         // QOS:GPUS:USER-GPUS:USER-JOBS:JOB-GPUS, from the right on none where there is no limit
+	Accounts   []string         // ACCOUNT:GPUS:JOBS:USER-JOBS:JOB-GPUS, or ACCOUNT/USER:..., likewise
 	Preempt    Preempt
 	Exempt     time.Duration // for which a job that has started is left alone
 }
@@ -70,6 +71,7 @@ func (c *Config) Params() param.Set {
 		param.Words("partitions", &c.Partitions, "name:factor:tier", "PriorityJobFactor and PriorityTier of partitions, as in gpu:10,debug:1:2; 1 where none is told"),
 		param.Words("qoses", &c.QOSs, "name:priority:preempts", "priority of QOSs, and which they may preempt, as in high:100:normal+low,normal:10; 0 and none where they are not told"),
 		param.Words("limits", &c.Limits, "qos:gpus:user-gpus:user-jobs:job-gpus", "what jobs of a QOS may have at a time: all together, those of a user, how many jobs of a user, and each job, as in normal:64:8:4,high:16 (GrpTRES, MaxTRESPerUser, MaxJobsPerUser, MaxTRESPerJob)"),
+		param.Words("accounts", &c.Accounts, "account:gpus:jobs:user-jobs:job-gpus", "what jobs of an account and those below it may have at a time, or jobs of a user in it (account/user): GPUs, how many run, how many of a user, and GPUs of each job, as in nlp:64::4,nlp/ann:8; root is above all (GrpTRES, GrpJobs, MaxJobs, MaxTRESPerJob)"),
 		param.Choice("preempt", &c.Preempt, []param.Option[Preempt]{{Name: "none", Value: Nobody}, {Name: "qos", Value: ByQOS}, {Name: "partition", Value: ByPartition}},
 			"who may be stopped for the first job that does not fit: jobs of the QOSs that its own lists, or jobs in partitions of lower tiers (PreemptType)"),
 		param.Duration("exempt", &c.Exempt, "for how long a job that has started is not preempted (PreemptExemptTime)"),
@@ -86,6 +88,7 @@ func (c *Config) Needs() need.List {
 	}
 	return need.List(nil).
 		If(c.Fair.Fair > 0, owners, "it acts as slurm(fair=0)").
+		If(len(c.Accounts) > 0, need.Of(need.Tenants), "limits of accounts hold for none but root").
 		If(c.Fair.Mode == fairshare.EASY, need.Of(need.RunTimes), "it acts as slurm(mode=strict)")
 }
 
@@ -102,7 +105,10 @@ func (c *Config) Policy() (sched.Policy, error) {
 	if x.limits, err = parseLimits(c.Limits); err != nil {
 		return nil, err
 	}
-	x.users = ofUsers(x.limits)
+	if x.accounts, err = parseAccounts(c.Accounts); err != nil {
+		return nil, err
+	}
+	x.users = ofUsers(x.limits) || len(x.accounts) > 0
 	x.cfg.Fair.Priority = 0
 	return x.cfg.Fair.With(x)
 }

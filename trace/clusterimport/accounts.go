@@ -82,7 +82,7 @@ func lines(text []byte, f func(t *table) error) error {
 }
 
 // limits of associations that have no counterpart, by the names of their columns.
-var assocLimits = []string{"grpjobs", "grpsubmit", "grpwall", "grptresmins", "grptresrunmins", "grptresrunmin", "maxjobs", "maxtres", "maxtrespernode", "maxsubmit", "maxwall", "maxtresmins", "priority"}
+var assocLimits = []string{"grpsubmit", "grpwall", "grptresmins", "grptresrunmins", "grptresrunmin", "maxtrespernode", "maxsubmit", "maxwall", "maxtresmins", "priority"}
 
 // associations reads sacctmgr show assoc -P, with format=...,parentname or with tree, which
 // puts a space before the account for each level.
@@ -103,37 +103,82 @@ func (in *inventory) associations(text []byte) error {
 		}
 		t.unheeded(assocLimits, func(_, v string) bool { return told(v) && v != "0" }, func(name string) { in.lose(name + " of associations") })
 		share := t.get("share", "fairshare")
-		if t.get("user") != "" {
+		user := t.get("user")
+		limits, err := in.assocLimits(t, strings.Trim(name+"/"+user, "/"))
+		if err != nil {
+			return err
+		}
+		if user != "" {
 			if share != "1" && share != "" {
 				in.lose("Share of users other than 1")
 			}
-			if told(t.get("grptres")) {
-				in.lose("GrpTRES of users")
-			}
+			in.limited(name+"/"+user, limits)
 			return nil
 		}
 		level := len(raw) - len(strings.TrimLeft(raw, " "))
 		above = append(above[:min(level, len(above))], name)
 		if name == "root" || name == "" {
-			if told(t.get("grptres")) {
-				in.lose("GrpTRES of root")
-			}
+			in.limited("root", limits)
 			return nil
 		}
 		parent := t.get("parentname", "parname")
 		if parent == "" && level > 0 && level < len(above)+1 && len(above) > 1 {
 			parent = above[len(above)-2]
 		}
-		return in.account(name, strings.TrimSpace(parent), share, t.get("grptres"))
+		grp := limits[0]
+		if grp != "0" { // a tenant has it; one that may have nothing is limited by the policy
+			limits[0] = ""
+		}
+		if slices.ContainsFunc(in.accounts, func(a account) bool { return a.name == name }) {
+			in.lose("accounts that are told again")
+			return nil
+		}
+		in.limited(name, limits)
+		return in.account(name, strings.TrimSpace(parent), share, grp)
 	})
 }
 
-// account takes in an account.
-func (in *inventory) account(name, parent, share, grp string) error {
-	if slices.ContainsFunc(in.accounts, func(a account) bool { return a.name == name }) {
-		in.lose("accounts that are told again")
-		return nil
+// assocLimits reads what the jobs of an account, or of a user in it, may have, in the order of the policy's setting: GPUs
+// of all, how many run, how many of a user, and GPUs of each.
+func (in *inventory) assocLimits(t *table, whose string) (limits [4]string, err error) {
+	for i, column := range [...]string{"GrpTRES", "GrpJobs", "MaxJobs", "MaxTRES"} {
+		if limits[i], err = in.amount(t, column, "associations"); err != nil {
+			return limits, fmt.Errorf("association %s: %w", short(whose), err)
+		}
 	}
+	return limits, nil
+}
+
+// limited takes in the limits of an account, or of a user in one.
+func (in *inventory) limited(name string, limits [4]string) {
+	if most := strings.TrimRight(strings.Join(limits[:], ":"), ":"); most != "" {
+		in.limits = append(in.limits, [2]string{name, most})
+	}
+}
+
+// amount reads the limit of GPUs, or of jobs, in a column; empty: none.
+func (in *inventory) amount(t *table, column, of string) (limit string, err error) {
+	text := t.get(strings.ToLower(column))
+	if strings.Contains(column, "Jobs") && text != "" {
+		text = "jobs=" + text
+	}
+	for _, item := range listOf(text) {
+		what, amount, _ := strings.Cut(item, "=")
+		n, err := strconv.ParseInt(amount, 10, 32)
+		switch {
+		case what != "gres/gpu" && what != "jobs":
+			in.lose(column + " " + what + " of " + of)
+		case err != nil || n < -1:
+			return "", fmt.Errorf("%s=%s, a whole number is expected", column, short(item))
+		case n >= 0:
+			limit = amount
+		}
+	}
+	return limit, nil
+}
+
+// account takes in an account.
+func (in *inventory) account(name, parent, share, gpus string) error {
 	a := account{name: name, parent: parent}
 	if parent == "root" {
 		a.parent = ""
@@ -150,20 +195,7 @@ func (in *inventory) account(name, parent, share, grp string) error {
 	default:
 		a.share = n
 	}
-	for _, item := range listOf(grp) {
-		what, amount, _ := strings.Cut(item, "=")
-		n, err := strconv.ParseInt(amount, 10, 32)
-		switch {
-		case what != "gres/gpu":
-			in.lose("GrpTRES " + what + " of accounts")
-		case err != nil || n < 0:
-			return fmt.Errorf("account %s: %s, a number of GPUs is expected", name, short(item))
-		case n == 0:
-			in.lose("GrpTRES gres/gpu=0 of accounts")
-		default:
-			a.gpus = n
-		}
-	}
+	a.gpus, _ = strconv.ParseInt(gpus, 10, 32) // a number, or nothing
 	in.accounts = append(in.accounts, a)
 	return nil
 }
@@ -174,24 +206,11 @@ var qosLimits = []string{
 	"maxtresmins", "maxwall", "maxsubmitpu", "maxtrespa", "maxjobspa", "maxsubmitpa", "mintres",
 }
 
-// limits reads what the jobs of a QOS may have.
-func (in *inventory) limits(q *qos, t *table) error {
+// qosLimits reads what the jobs of a QOS may have.
+func (in *inventory) qosLimits(q *qos, t *table) (err error) {
 	for i, column := range [...]string{"GrpTRES", "MaxTRESPU", "MaxJobsPU", "MaxTRES"} {
-		text := t.get(strings.ToLower(column))
-		if column == "MaxJobsPU" && text != "" {
-			text = "jobs=" + text
-		}
-		for _, item := range listOf(text) {
-			what, amount, _ := strings.Cut(item, "=")
-			n, err := strconv.ParseInt(amount, 10, 32)
-			switch {
-			case what != "gres/gpu" && what != "jobs":
-				in.lose(column + " " + what + " of QOSs")
-			case err != nil || n < -1:
-				return fmt.Errorf("QOS %s: %s=%s, a whole number is expected", short(q.name), column, short(item))
-			case n >= 0:
-				q.limits[i] = amount
-			}
+		if q.limits[i], err = in.amount(t, column, "QOSs"); err != nil {
+			return fmt.Errorf("QOS %s: %w", short(q.name), err)
 		}
 	}
 	return nil
@@ -207,7 +226,7 @@ func (in *inventory) qualities(text []byte) error {
 			return fmt.Errorf("QOS %s: a priority of %s, a whole number is expected", short(q.name), short(p))
 		}
 		q.priority = float64(n)
-		if err := in.limits(&q, t); err != nil {
+		if err := in.qosLimits(&q, t); err != nil {
 			return err
 		}
 		t.unheeded(qosLimits, func(column, v string) bool {

@@ -175,7 +175,7 @@ func TestErrors(t *testing.T) {
 		"PartitionName=p PriorityTier=x\n":                "PriorityTier=x: a whole number up to 65535 is expected",
 		"PartitionName=p Nodes=a\n":                       "no file tells of nodes",
 		"Account|Share|User\na|x|\n":                      "line 2: account a: a share of x, a number is expected",
-		"Account|Share|User|GrpTRES\na|1||gres/gpu=x\n":   "account a: gres/gpu=x, a number of GPUs is expected",
+		"Account|Share|User|GrpTRES\na|1||gres/gpu=x\n":   "association a: GrpTRES=gres/gpu=x, a whole number is expected",
 		"Account|Share|User\na|1\n":                       "line 2: 2 fields, and the header has 3",
 		"Name|Priority\nq|x\n":                            "line 2: QOS q: a priority of x",
 		`{"nodes":[{"name":"a","cpus":-1}]}`:              "node 1 of the list",

@@ -21,6 +21,7 @@ type inventory struct {
 	features   map[string]string   // of NodeSets: the feature that their nodes have
 
 	accounts []account
+	limits   [][2]string // of accounts, and of users in them as account/user: name, and amounts as the policy has them
 	qoses    []qos
 	settings map[string]string // of slurm.conf, names in lower case
 

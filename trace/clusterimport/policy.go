@@ -15,7 +15,7 @@ import (
 // preemption costs jobs.
 func (in *inventory) policy(out *Result) {
 	tiers := slices.ContainsFunc(in.partitions, func(p *partition) bool { return p.factor >= 0 || p.tier >= 0 })
-	if len(in.settings) == 0 && len(in.qoses) == 0 && !tiers {
+	if len(in.settings)+len(in.qoses)+len(in.limits) == 0 && !tiers {
 		return
 	}
 	c := slurm.NewConfig()
@@ -153,6 +153,13 @@ func (in *inventory) tables(c *slurm.Config) {
 		default:
 			c.Partitions = append(c.Partitions, text)
 		}
+	}
+	for _, l := range in.limits {
+		if !plain(l[0]) {
+			in.lose("limits of associations whose names settings cannot have")
+			continue
+		}
+		c.Accounts = append(c.Accounts, l[0]+":"+l[1])
 	}
 	for _, q := range in.qoses {
 		switch most := strings.TrimRight(strings.Join(q.limits[:], ":"), ":"); {
