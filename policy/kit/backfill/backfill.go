@@ -135,9 +135,10 @@ func (b *Backfill) Visit(v *sched.View, p *sched.Plan, id job.ID) queue.Step {
 	c, left := &b.classes[n], timeLeft(v.Job(id))
 	until := unit.Later(v.Now, left)
 	if !c.full && left <= c.most {
-		started := false
-		p.Beside(b.booked, v.Now, until, func() { started = p.Start(id, b.place) })
-		if started {
+		if p.Try(func() (started bool) {
+			p.Beside(b.booked, v.Now, until, func() { started = p.Start(id, b.place) })
+			return started
+		}) {
 			b.Remove(id)
 			return queue.Took
 		}
