@@ -5,16 +5,17 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/norn-scheduler/norn/internal/longtest"
 )
 
 // TestAssumeTuning: any trace runs under ymir as fine-tuning jobs, and the user is told
 // what was assumed; another word is refused.
 func TestAssumeTuning(t *testing.T) {
-	longtest.Skip(t)
-	out, told, code := norn(t, "sim", "--cluster", "8x4", "--policy", "ymir", "--assume", "tuning")
-	if code != 0 || !strings.Contains(out, "ymir") || !strings.Contains(told, "1500 jobs tune was not told") {
+	path := filepath.Join(t.TempDir(), "jobs.csv")
+	if out, told, code := norn(t, "trace", "generate", "--like", "philly", "--jobs", "100", "-o", path); code != 0 {
+		t.Fatalf("%d\n%s\n%s", code, out, told)
+	}
+	out, told, code := norn(t, "sim", path, "--cluster", "8x4", "--policy", "ymir", "--assume", "tuning")
+	if code != 0 || !strings.Contains(out, "ymir") || !strings.Contains(told, "100 jobs tune was not told") {
 		t.Errorf("%d\n%s\n%s", code, out, told)
 	}
 	if _, told, code = norn(t, "sim", "--assume", "tunning"); code == 0 || !strings.Contains(told, ", tuning") {
