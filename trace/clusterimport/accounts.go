@@ -81,8 +81,8 @@ func lines(text []byte, f func(t *table) error) error {
 	return nil
 }
 
-// limits of associations that have no counterpart, by the names of their columns.
-var assocLimits = []string{"grpsubmit", "grpwall", "grptresmins", "grptresrunmins", "grptresrunmin", "maxtrespernode", "maxsubmit", "maxwall", "maxtresmins", "priority"}
+// lostAssocLimits are limits of associations that have no counterpart, by the names of their columns.
+var lostAssocLimits = []string{"grpsubmit", "grpwall", "grptresmins", "grptresrunmins", "grptresrunmin", "maxtrespernode", "maxsubmit", "maxwall", "maxtresmins", "priority"}
 
 // associations reads sacctmgr show assoc -P, with format=...,parentname or with tree, which
 // puts a space before the account for each level.
@@ -101,7 +101,7 @@ func (in *inventory) associations(text []byte) error {
 				return nil
 			}
 		}
-		t.unheeded(assocLimits, func(_, v string) bool { return told(v) && v != "0" }, func(name string) { in.lose(name + " of associations") })
+		t.unheeded(lostAssocLimits, func(_, v string) bool { return told(v) && v != "0" }, func(name string) { in.lose(name + " of associations") })
 		share := t.get("share", "fairshare")
 		user := t.get("user")
 		limits, err := in.assocLimits(t, strings.Trim(name+"/"+user, "/"))
@@ -112,7 +112,11 @@ func (in *inventory) associations(text []byte) error {
 			if share != "1" && share != "" {
 				in.lose("Share of users other than 1")
 			}
-			in.limited(name+"/"+user, limits)
+			if partition := t.get("partition"); partition == "" {
+				in.limited(name+"/"+user, limits)
+			} else if limits != [4]string{} {
+				in.lose("limits of users in one partition")
+			}
 			return nil
 		}
 		level := len(raw) - len(strings.TrimLeft(raw, " "))
@@ -151,7 +155,11 @@ func (in *inventory) assocLimits(t *table, whose string) (limits [4]string, err 
 
 // limited takes in the limits of an account, or of a user in one.
 func (in *inventory) limited(name string, limits [4]string) {
-	if most := strings.TrimRight(strings.Join(limits[:], ":"), ":"); most != "" {
+	switch most := strings.TrimRight(strings.Join(limits[:], ":"), ":"); {
+	case most == "":
+	case slices.ContainsFunc(in.limits, func(l [2]string) bool { return l[0] == name }):
+		in.lose("limits of associations that are told again")
+	default:
 		in.limits = append(in.limits, [2]string{name, most})
 	}
 }
@@ -171,7 +179,7 @@ func (in *inventory) amount(t *table, column, of string) (limit string, err erro
 		case err != nil || n < -1:
 			return "", fmt.Errorf("%s=%s, a whole number is expected", column, short(item))
 		case n >= 0:
-			limit = amount
+			limit = strconv.FormatInt(n, 10)
 		}
 	}
 	return limit, nil
@@ -200,8 +208,8 @@ func (in *inventory) account(name, parent, share, gpus string) error {
 	return nil
 }
 
-// limits of QOSs that have no counterpart.
-var qosLimits = []string{
+// lostQOSLimits are limits of QOSs that have no counterpart.
+var lostQOSLimits = []string{
 	"gracetime", "preemptexempttime", "usagethres", "usagefactor", "grptresmins", "grptresrunmins", "grpjobs", "grpsubmit", "grpwall", "maxtrespernode",
 	"maxtresmins", "maxwall", "maxsubmitpu", "maxtrespa", "maxjobspa", "maxsubmitpa", "mintres",
 }
@@ -229,7 +237,7 @@ func (in *inventory) qualities(text []byte) error {
 		if err := in.qosLimits(&q, t); err != nil {
 			return err
 		}
-		t.unheeded(qosLimits, func(column, v string) bool {
+		t.unheeded(lostQOSLimits, func(column, v string) bool {
 			usual := map[string]string{"usagefactor": "1.000000"}[column]
 			return told(v) && v != usual && v != "00:00:00" && v != "0"
 		}, func(name string) { in.lose(name + " of QOSs") })

@@ -3,6 +3,7 @@ package clusterimport
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -150,6 +151,37 @@ func TestScontrol(t *testing.T) {
 	}
 	if got := strings.Join(lost, ", "); got != "AllowAccounts of partitions, Share=parent of accounts, associations of other clusters" {
 		t.Error(got)
+	}
+}
+
+// TestAssociations: limits of accounts and of users in them are settings of the policy, but for the GPUs of an account, which
+// its tenant has; what cannot be taken over is counted.
+func TestAssociations(t *testing.T) {
+	text := "Account|User|Partition|Share|GrpTRES|GrpJobs|MaxJobs|MaxTRES|MaxSubmit\n" +
+		"root||||gres/gpu=90||-1||\n" +
+		"nlp|||1|cpu=8,gres/gpu=64|20|4|gres/gpu=8|\n" +
+		"nlp|ann||1|gres/gpu=8||2||\n" +
+		"nlp|ann|gpu|1|gres/gpu=4||||9\n" +
+		"nlp|bob||1||||node=2|\n" +
+		"nlp|ann||1|gres/gpu=9||||\n" +
+		"off|||1|gres/gpu=0||||\n"
+	r, err := Import([]File{{"nodes", []byte("NodeName=a CPUTot=1 RealMemory=1 Gres=gpu:v100:4\n")}, {"assoc", []byte(text)}}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "slurm(accounts=root:90,nlp::20:4:8,nlp/ann:8::2,off:0)"; r.Policy != want {
+		t.Errorf("policy %s, want %s", r.Policy, want)
+	}
+	if yaml := string(r.Spec.YAML()); !strings.Contains(yaml, "  - name: nlp\n    limit: 64\n") {
+		t.Errorf("%s", yaml)
+	}
+	lost := map[string]int{}
+	for _, l := range r.Lost {
+		lost[l.What] = l.Times
+	}
+	want := map[string]int{"GrpTRES cpu of associations": 1, "MaxSubmit of associations": 1, "MaxTRES node of associations": 1, "limits of associations that are told again": 1, "limits of users in one partition": 1}
+	if !maps.Equal(lost, want) {
+		t.Errorf("lost %v, want %v", lost, want)
 	}
 }
 
