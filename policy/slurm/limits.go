@@ -164,6 +164,9 @@ func (b *bound) never() job.Reason {
 	if b.jobs {
 		return reason(job.Impossible, "%s %q lets no jobs run: it can never run", b.kind, b.name)
 	}
+	if b.user {
+		return reason(job.Impossible, "asks for %v GPUs, more than the %d that its user may have in %s %q: it can never run", b.more, b.limit, b.kind, b.name)
+	}
 	return reason(job.Impossible, "asks for %v GPUs, more than the %d that %s %q lets it have: it can never run", b.more, b.limit, b.kind, b.name)
 }
 
