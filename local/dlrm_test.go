@@ -49,7 +49,7 @@ func (h *here) served() {
 	})
 }
 
-// Twelve real trainings of examples/dlrm, one by one and then under RMixer on a slot
+// Six real trainings of examples/dlrm, one by one and then under RMixer on a slot
 // and the processors: all end, and each has the same result.
 func TestDLRM(t *testing.T) {
 	longtest.Skip(t)
@@ -59,11 +59,12 @@ func TestDLRM(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	const trainings = 6
 	batch := func(h *here) (results map[string]string, took time.Duration, hosted int) {
 		h.served()
 		began := time.Now()
 		var ids []string
-		for i := range 12 {
+		for i := range trainings {
 			model := []string{"widedeep", "deepfm", "din"}[i%3]
 			ids = append(ids, h.submit(api.JobSpec{
 				Command: []string{python, program, model, "--steps", "20", "--seed", fmt.Sprint(i / 3), "--result", "."}, Dir: h.work, GPUs: api.Fixed(1),
@@ -92,16 +93,16 @@ func TestDLRM(t *testing.T) {
 	}
 	unseen := func(o *local.Options) { o.Machine.Devices[0].Env = "" } // trainings here never look for a GPU
 	want, alone, _ := batch(newHere(t, "fifo", 1, unseen))
-	have, together, hosted := batch(newHere(t, "rmixer(gpu-workers=4,cpu-workers=2,beta=2,batch-size=12)", 1, func(o *local.Options) {
+	have, together, hosted := batch(newHere(t, "rmixer(gpu-workers=2,cpu-workers=2,beta=2,batch-size=6)", 1, func(o *local.Options) {
 		unseen(o)
 		withHosts(1, 1)(o)
 	}))
-	t.Logf("12 trainings: one by one %v, under RMixer %v, %d of them on host devices", alone.Round(time.Millisecond), together.Round(time.Millisecond), hosted)
-	if len(want) != 12 || fmt.Sprint(want) != fmt.Sprint(have) {
+	t.Logf("%d trainings: one by one %v, under RMixer %v, %d of them on host devices", trainings, alone.Round(time.Millisecond), together.Round(time.Millisecond), hosted)
+	if len(want) != trainings || fmt.Sprint(want) != fmt.Sprint(have) {
 		t.Errorf("one by one\n%v\nunder RMixer\n%v", want, have)
 	}
-	if hosted == 0 || hosted == 12 {
-		t.Errorf("%d of 12 trainings ran on host devices", hosted)
+	if hosted == 0 || hosted == trainings {
+		t.Errorf("%d of %d trainings ran on host devices", hosted, trainings)
 	}
 	if !strings.Contains(want["din-0.json"], "auc") {
 		t.Errorf("%q", want["din-0.json"])
