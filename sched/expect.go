@@ -42,14 +42,13 @@ func (p *Plan) Expect(id job.ID, where place.Strategy, booked ...Booking) (at ti
 	}
 	r, c := p.state.Record(id), p.state.Cluster
 	tasks := int(r.Job.Demand.Roles[0].Tasks)
-	mark := c.Mark()
-	defer c.Undo(mark)
-	fits := func() bool {
-		mark, used := c.Mark(), p.used
-		p.Beside(booked, at, until(p.view.Job(id), at), func() { _, ok = p.find(id, tasks, where) })
+	mark, used := c.Mark(), p.used
+	defer func() {
 		c.Undo(mark)
-		p.used = used // nothing remembers the Allocs of what is booked any more
-		return ok
+		p.used = used
+	}()
+	fits := func() bool {
+		return p.Beside(booked, at, until(p.view.Job(id), at), func() (ok bool) { _, ok = p.find(id, tasks, where); return ok })
 	}
 	if at = p.view.Now; fits() {
 		return at, &p.req.Out, true
@@ -114,15 +113,27 @@ func enough(s *state.State, r *job.Record, booked []Booking, at time.Duration) b
 }
 
 // Beside runs f while what is booked for some time between two moments is available to no job, as far
-// as it is free now.
-func (p *Plan) Beside(booked []Booking, from, to time.Duration, f func()) {
-	for i := range booked {
-		if b := &booked[i]; b.From < to && from < b.To {
-			p.Without(&b.On, func() { p.Beside(booked[i+1:], from, to, f) })
-			return
+// as it is free now. It returns whether f has planned something, as f says.
+func (p *Plan) Beside(booked []Booking, from, to time.Duration, f func() bool) bool {
+	c := p.state.Cluster
+	mark, used := c.Mark(), p.used
+	var run func(i int) bool
+	run = func(i int) (ok bool) {
+		for ; i < len(booked); i++ {
+			if b := &booked[i]; b.From < to && from < b.To {
+				p.Without(&b.On, func() { ok = run(i + 1) })
+				return ok
+			}
 		}
+		return f()
 	}
-	f()
+	if run(0) {
+		c.Keep(mark)
+		return true
+	}
+	c.Undo(mark)
+	p.used = used // nothing remembers the Allocs of what is booked any more
+	return false
 }
 
 // endings goes through the jobs that have devices in a pool as the plan stands and are

@@ -295,7 +295,6 @@ func TestTorchEndToEnd(t *testing.T) {
 // itself in one process, to the bit.
 func TestTurnsEndToEnd(t *testing.T) {
 	needsTorch(t)
-	t.Parallel()
 	b := newBox(t, "easyscale(interval=1s)")
 	spec, result := b.train("turns")
 	spec.Resize = "time-sliced"

@@ -135,10 +135,7 @@ func (b *Backfill) Visit(v *sched.View, p *sched.Plan, id job.ID) queue.Step {
 	c, left := &b.classes[n], timeLeft(v.Job(id))
 	until := unit.Later(v.Now, left)
 	if !c.full && left <= c.most {
-		if p.Try(func() (started bool) {
-			p.Beside(b.booked, v.Now, until, func() { started = p.Start(id, b.place) })
-			return started
-		}) {
+		if p.Beside(b.booked, v.Now, until, func() bool { return p.Start(id, b.place) }) {
 			b.Remove(id)
 			return queue.Took
 		}

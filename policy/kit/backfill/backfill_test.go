@@ -36,8 +36,7 @@ func (l literal) Decide(v *sched.View, p *sched.Plan) {
 		if !known {
 			left, until = unit.Never, unit.Never
 		}
-		started := false
-		p.Beside(booked, v.Now, until, func() { started = p.Start(j.ID, l.where) })
+		started := p.Beside(booked, v.Now, until, func() bool { return p.Start(j.ID, l.where) })
 		switch {
 		case started && len(booked) > 0:
 			*l.ahead++
