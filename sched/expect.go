@@ -47,8 +47,9 @@ func (p *Plan) Expect(id job.ID, where place.Strategy, booked ...Booking) (at ti
 		c.Undo(mark)
 		p.used = used
 	}()
+	left := p.view.Job(id).TimeLeft()
 	fits := func() bool {
-		return p.Beside(booked, at, until(p.view.Job(id), at), func() (ok bool) { _, ok = p.find(id, tasks, where); return ok })
+		return p.Beside(booked, at, unit.Later(at, left), func() (ok bool) { _, ok = p.find(id, tasks, where); return ok })
 	}
 	if at = p.view.Now; fits() {
 		return at, &p.req.Out, true
@@ -68,14 +69,6 @@ func (p *Plan) Expect(id job.ID, where place.Strategy, booked ...Booking) (at ti
 			return at, &p.req.Out, true
 		}
 	}
-}
-
-// until is when a job would end that starts at a moment, by its estimate.
-func until(j Job, at time.Duration) time.Duration {
-	if left, known := j.Remaining(); known {
-		return unit.Later(at, left)
-	}
-	return unit.Never
 }
 
 // nextEnd is the first moment after another one at which what is booked becomes free.

@@ -477,6 +477,14 @@ func (j Job) Remaining() (d time.Duration, ok bool) {
 	return max(0, j.r.Estimate-j.r.ProgressAt(j.now)), j.r.Estimate >= 0
 }
 
+// TimeLeft is Remaining, or unit.Never without an estimate.
+func (j Job) TimeLeft() time.Duration {
+	if left, known := j.Remaining(); known {
+		return left
+	}
+	return unit.Never
+}
+
 // ExpectedEnd is the moment at which a running job will end if the estimate
 // holds; ok is false without an estimate. A job that has outrun its estimate is
 // expected to end now.

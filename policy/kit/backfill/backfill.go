@@ -108,17 +108,9 @@ func (b *Backfill) book(v *sched.View, p *sched.Plan, id job.ID, why job.Reason)
 	n := len(b.booked)
 	b.booked = slices.Grow(b.booked, 1)[:n+1] // with the memory of an earlier one
 	e := &b.booked[n]
-	e.Job, e.From, e.To = id, at, unit.Later(at, timeLeft(v.Job(id)))
+	e.Job, e.From, e.To = id, at, unit.Later(at, v.Job(id).TimeLeft())
 	e.On.CopyFrom(on)
 	return true
-}
-
-// timeLeft is for how long a job would run; unit.Never when nobody knows.
-func timeLeft(j sched.Job) time.Duration {
-	if left, known := j.Remaining(); known {
-		return left
-	}
-	return unit.Never
 }
 
 // Visit starts a job of the queue if that does not delay one with a reservation, or
@@ -132,7 +124,7 @@ func (b *Backfill) Visit(v *sched.View, p *sched.Plan, id job.ID) queue.Step {
 	case id == b.booked[0].Job:
 		return queue.SkipJob
 	}
-	c, left := &b.classes[n], timeLeft(v.Job(id))
+	c, left := &b.classes[n], v.Job(id).TimeLeft()
 	until := unit.Later(v.Now, left)
 	if !c.full && left <= c.most {
 		if p.Beside(b.booked, v.Now, until, func() bool { return p.Start(id, b.place) }) {

@@ -120,15 +120,12 @@ func TestAgainstLiteral(t *testing.T) {
 
 // backfilled runs jobs under fifo with backfill, on one node.
 func backfilled(t *testing.T, gpus, reservations int, jobs ...simtest.Job) *simtest.Run {
-	r, err := simtest.Try(simtest.Config{Cluster: simtest.Nodes(1, gpus), Make: func() (sched.Policy, error) {
+	t.Helper()
+	return simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(1, gpus), Make: func() (sched.Policy, error) {
 		c := fifo.NewConfig()
 		c.Mode, c.Reservations = fifo.EASY, reservations
 		return c.Policy()
 	}}, jobs...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
 }
 
 // TestReservations: under EASY backfill a long narrow job goes ahead, since it does not delay the first that
@@ -148,7 +145,7 @@ func TestReservations(t *testing.T) {
 	} {
 		r := backfilled(t, 4, reservations, jobs...)
 		for i, at := range want {
-			if got := r.State.Record(job.ID(i)).FirstStart; got.Seconds() != at {
+			if got := r.Start(jobs[i].Key); got != at {
 				t.Errorf("%d reservations: %s starts at %v, want %v s", reservations, jobs[i].Key, got, at)
 			}
 		}
@@ -175,11 +172,11 @@ func TestConservative(t *testing.T) {
 		conservative(counted, gpus)
 		run := backfilled(t, gpus, len(specs), specs...)
 		for i, c := range counted {
-			got := run.State.Record(job.ID(i)).FirstStart
-			if jobs++; got != time.Duration(c.start)*time.Second {
+			got := run.Start(specs[i].Key)
+			if jobs++; got != float64(c.start) {
 				other++
 			}
-			wait, want = wait+got.Seconds()-float64(c.at), want+float64(c.start-c.at)
+			wait, want = wait+got-float64(c.at), want+float64(c.start-c.at)
 		}
 	}
 	t.Logf("%d of %d jobs start otherwise; they wait for %.0f s, by numbers alone for %.0f s", other, jobs, wait, want)
