@@ -174,7 +174,7 @@ func environ(p process) (env []byte, ok bool) {
 	if p.ended() || p.kernel {
 		return nil, true
 	}
-	env, err := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/environ")
+	env, err := os.ReadFile(p.folder + "/environ")
 	if errors.Is(err, os.ErrPermission) {
 		return nil, true
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -36,6 +37,29 @@ func TestMain(m *testing.M) {
 			}
 			eaten = append(eaten, b)
 		}
+	case "headless": // goes on without its main thread
+		os.WriteFile(os.Getenv("WORK")+"/ready", nil, 0o600)
+		for {
+			go func() {
+				runtime.LockOSThread()
+				if unix.Gettid() == os.Getpid() {
+					unix.Syscall(unix.SYS_EXIT, 0, 0, 0)
+				}
+				select {}
+			}()
+			time.Sleep(5 * time.Millisecond)
+		}
+	case "locks": // holds a lock, and has many threads
+		lock, _ := os.Create(os.Getenv("WORK") + "/locks")
+		unix.Flock(int(lock.Fd()), unix.LOCK_EX)
+		for range 30 {
+			go func() {
+				runtime.LockOSThread()
+				unix.Pause()
+			}()
+		}
+		os.Rename(lock.Name(), os.Getenv("WORK")+"/ready")
+		select {}
 	case "parent": // launches a runner and is killed
 		pid, err := Launch(os.Args[0], os.Getenv("RUNNER_DIR"))
 		fmt.Println(pid, err)

@@ -17,11 +17,14 @@ import (
 	"github.com/norn-scheduler/norn/local/rundir"
 )
 
-// process is a line of /proc/PID/stat.
+// process is a line of /proc/PID/stat. While only the main thread has ended, its state
+// and its environment are those of another thread.
 type process struct {
 	rundir.Proc
 	parent, group, session int
+	folder                 string // in /proc, of that thread
 	state                  byte   // R, S, D, T, Z, ...
+	threads                int    // that have not ended
 	kernel                 bool   // it is a thread of the kernel
 	envStart, envEnd       uint64 // where its environment is in memory; 0: it has none at the moment, or that may not be seen
 	ticks                  uint64 // of CPU time, its own and that of children that have ended
@@ -31,43 +34,62 @@ type process struct {
 // ofKernel is the flag of threads of the kernel (PF_KTHREAD).
 const ofKernel = 0x00200000
 
-// ended tells whether the process has ended, and only its parent has not taken
-// note.
+// ended tells whether the process has ended with all its threads, and only its parent
+// has not taken note.
 func (p process) ended() bool { return p.state == 'Z' || p.state == 'X' }
 
 // stopped tells whether it has been stopped by a signal.
 func (p process) stopped() bool { return p.state == 'T' || p.state == 't' }
 
 func readProcess(pid int) (process, error) {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	folder := "/proc/" + strconv.Itoa(pid)
+	p, err := readStat(folder)
+	p.PID = pid
+	if err != nil || !p.ended() || p.threads <= 1 {
+		return p, err
+	}
+	// Its main thread has ended. The others use its memory and hold its files: they may go
+	// on for long, or are about to end with it.
+	threads, err := os.ReadDir(folder + "/task")
+	if errors.Is(err, os.ErrNotExist) {
+		return p, nil
+	}
+	for _, name := range threads {
+		if t, err := readStat(folder + "/task/" + name.Name()); err == nil && !t.ended() {
+			p.folder, p.state, p.envStart, p.envEnd = t.folder, t.state, t.envStart, t.envEnd
+			break
+		}
+	}
+	return p, err
+}
+
+// readStat reads what is told of a process or a thread in a folder of /proc.
+func readStat(folder string) (process, error) {
+	b, err := os.ReadFile(folder + "/stat")
 	if err != nil {
 		return process{}, err
 	}
-	p := process{Proc: rundir.Proc{PID: pid}}
+	p := process{folder: folder}
 	// The name of the program, in brackets, may hold anything.
 	fields := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
 	if len(fields) < 20 || len(fields[0]) != 1 {
-		return process{}, fmt.Errorf("/proc/%d/stat is not understood", pid)
+		return process{}, fmt.Errorf("%s/stat is not understood", folder)
 	}
 	p.state = fields[0][0]
-	for i, to := range []*int{&p.parent, &p.group, &p.session} {
-		if *to, err = strconv.Atoi(string(fields[1+i])); err != nil {
+	for i, to := range map[int]*int{1: &p.parent, 2: &p.group, 3: &p.session, 17: &p.threads} {
+		if *to, err = strconv.Atoi(string(fields[i])); err != nil {
 			return process{}, err
 		}
 	}
-	flags, _ := strconv.ParseUint(string(fields[6]), 10, 64)
-	p.kernel = flags&ofKernel != 0
-	for _, f := range fields[11:15] {
-		n, _ := strconv.ParseUint(string(f), 10, 64)
-		p.ticks += n
+	number := func(i int) (n uint64) {
+		if i < len(fields) {
+			n, _ = strconv.ParseUint(string(fields[i]), 10, 64)
+		}
+		return n
 	}
-	if len(fields) > 21 {
-		p.pages, _ = strconv.ParseUint(string(fields[21]), 10, 64)
-	}
-	if len(fields) > 48 {
-		p.envStart, _ = strconv.ParseUint(string(fields[47]), 10, 64)
-		p.envEnd, _ = strconv.ParseUint(string(fields[48]), 10, 64)
-	}
+	p.kernel = number(6)&ofKernel != 0
+	p.ticks = number(11) + number(12) + number(13) + number(14)
+	p.pages, p.envStart, p.envEnd = number(21), number(47), number(48)
 	p.Start, err = strconv.ParseUint(string(fields[19]), 10, 64)
 	return p, err
 }

@@ -320,6 +320,72 @@ for i in 1 2 3 4 5 6 7 8; do setsid $WORK/again & done; touch $WORK/up; wait`)
 	}
 }
 
+// A process whose main thread has ended is there as long as another thread is: it can be
+// told by its environment, stopped and killed.
+func TestHeadless(t *testing.T) {
+	f := newRun(t, `setsid "$0" & touch $WORK/up; wait`)
+	f.run.Command = append(f.run.Command, os.Args[0])
+	f.run.Env = append(f.run.Env, "RUNNER_TEST=headless")
+	f.launch()
+	st := f.status(rundir.Running)
+	var headless process
+	f.eventually("a process without its main thread", func() bool {
+		all, _ := descendants(st.PID)
+		i := slices.IndexFunc(all, func(p process) bool { return p.folder != fmt.Sprintf("/proc/%d", p.PID) })
+		if i >= 0 {
+			headless = all[i]
+		}
+		return i >= 0
+	})
+	f.want(rundir.Freeze, 0)
+	f.status(rundir.Frozen)
+	if now, err := readProcess(headless.PID); err != nil || !now.stopped() {
+		t.Errorf("it is not stopped: %+v, %v", now, err)
+	}
+	unix.Kill(st.PID, unix.SIGKILL)
+	f.wait(f.pids[0])
+	if !Alive(headless.Proc) {
+		t.Error("it ended with the runner")
+	}
+	if err := Clean(f.dir); err != nil {
+		t.Error(err)
+	}
+	if Alive(headless.Proc) {
+		t.Error("it is still there")
+	}
+}
+
+// A process that was killed counts as ended when the last of its threads has: until
+// then the files are open that they share, and locked.
+func TestEndedWithAllThreads(t *testing.T) {
+	for range 40 {
+		f := &fixture{t: t, work: t.TempDir()}
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), "RUNNER_TEST=locks", "WORK="+f.work)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		f.made("ready")
+		cmd.Process.Kill()
+		for {
+			if p, err := readProcess(cmd.Process.Pid); err != nil {
+				t.Fatal(err)
+			} else if p.ended() {
+				break
+			}
+		}
+		lock, err := os.Open(filepath.Join(f.work, "ready"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+			t.Errorf("it has ended, and holds its lock: %v", err)
+		}
+		lock.Close()
+		cmd.Wait()
+	}
+}
+
 // A process that has been killed has no environment any more long before it has
 // closed its files, where it had much memory: until then it counts as one that
 // cannot be told from the run's.
