@@ -50,12 +50,18 @@ func among(policy, only string) bool {
 	return only == "" || slices.Contains(strings.Split(only, ","), name)
 }
 
+// watched is how many decisions are counted for each job of the crowd: those while it is
+// there. Each job comes and ends, and the policies that decide in rounds wake up more often.
+const watched = 5
+
 // steps is the mean number of statements of a decision.
 func (q *question) steps(c crowd) (float64, error) {
 	if err := coverage.ClearCounters(); err != nil {
 		return 0, fmt.Errorf("build with -cover -covermode=atomic: %w", err)
 	}
-	a, err := q.ask(c, func() int64 { return 0 }, 1)
+	calls := int64(0)
+	count := func() int64 { calls++; return calls } // a decision costs one more
+	a, err := q.ask(c, count, int64(watched*c.jobs))
 	if err != nil {
 		return 0, err
 	}

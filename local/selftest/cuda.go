@@ -260,7 +260,7 @@ func (g *gpu) hold(bytes int64) error {
 
 // intact implements place.
 func (g *gpu) intact() (bool, error) {
-	window := make([]uint32, 16<<20)
+	window := make([]uint32, 1<<20)
 	for _, r := range g.held {
 		for at := uintptr(0); at < r.words; at += uintptr(len(window)) {
 			part := window[:min(uintptr(len(window)), r.words-at)]

@@ -115,10 +115,26 @@ int cuMemAlloc_v2(uintptr_t *p, size_t n) {
 	note();
 	return 0;
 }
-static volatile uint32_t *first;
-int cuMemsetD32_v2(uintptr_t p, uint32_t v, size_t n) { first = (uint32_t *)p; for (size_t i = 0; i < n; i++) ((uint32_t *)p)[i] = v; return 0; }
+
+// What is filled is remembered and not written: gigabytes of it would take most of a test's time.
+static struct { uintptr_t at; uint32_t value; size_t words; } fills[256];
+static int filled, rotten;
+int cuMemsetD32_v2(uintptr_t p, uint32_t v, size_t n) {
+	if (filled == 256) return 2;
+	fills[filled].at = p, fills[filled].value = v, fills[filled++].words = n;
+	return 0;
+}
 int cuMemcpyHtoD_v2(uintptr_t d, const void *h, size_t n) { memcpy((void *)d, h, n); return 0; }
-int cuMemcpyDtoH_v2(void *h, uintptr_t d, size_t n) { memcpy(h, (void *)d, n); return 0; }
+int cuMemcpyDtoH_v2(void *h, uintptr_t d, size_t n) {
+	for (int i = 0; i < filled; i++) {
+		if (d < fills[i].at || d + n > fills[i].at + 4 * fills[i].words) continue;
+		for (size_t w = 0; w < n / 4; w++) ((uint32_t *)h)[w] = fills[i].value;
+		if (rotten && d == fills[i].at) *(uint32_t *)h = 0;
+		return 0;
+	}
+	memcpy(h, (void *)d, n);
+	return 0;
+}
 int cuModuleLoadData(uintptr_t *m, const void *image) { *m = 1; return strstr(image, ".entry step") ? 0 : 218; }
 int cuModuleGetFunction(uintptr_t *f, uintptr_t m, const char *name) { *f = 2; return strcmp(name, "step") ? 500 : 0; }
 int cuLaunchKernel(uintptr_t f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, uintptr_t stream, void **params, void **extra) {
@@ -126,7 +142,7 @@ int cuLaunchKernel(uintptr_t f, unsigned gx, unsigned gy, unsigned gz, unsigned 
 	uint32_t a = 1664525, c = 1013904223, all = 1, shift = 0;
 	if (f != 2 || gx * bx < words) return 1;
 	if (fault("lazy")) return 0;
-	if (fault("rot") && first) *first = 0; // memory that is held does not stay as it was
+	rotten = fault("rot"); // memory that is held does not stay as it was
 	for (; rounds; rounds >>= 1, c = a * c + c, a *= a)
 		if (rounds & 1) all *= a, shift = a * shift + c;
 	for (uint32_t i = 0; i < words; i++) v[i] = all * v[i] + shift;
