@@ -111,7 +111,9 @@ class Pipeline:
         return self.turn
 
     def admit(self):
-        while self.next_batch < self.last and self.flight < self.controller.in_flight:
+        # None begins while the queue is above its band: with the least of cores and one batch in
+        # flight, sampling may still be faster than training.
+        while self.next_batch < self.last and self.flight < self.controller.in_flight and self.queued <= self.controller.high:
             number, state = self.next_batch, {}
             ops = self.make(number, state)
             self.next_batch += 1
@@ -181,6 +183,7 @@ class Pipeline:
                 number, _, _, op = heapq.heappop(self.ready[phase])
                 if phase == TRAINING and op.name == "train":
                     self.queued -= 1
+                    self.admit()
                 self.active[phase] += 1
                 state = self.left[number][2]
             began = time.thread_time()

@@ -183,9 +183,11 @@ func average(to *float64, x float64) {
 	*to += weight * (x - *to)
 }
 
-// Admits tells whether the sampling of another batch may begin, which then takes memory in all.
-func (c *Controller) Admits(inFlight int, memory float64) bool {
-	return inFlight < c.InFlight && (c.MemoryHigh <= 0 || memory <= c.MemoryHigh)
+// Admits tells whether the sampling of another batch may begin, which then takes memory in all. None
+// begins while the queue is above its band: with the least of cores and one batch in flight, sampling
+// may still be faster than training.
+func (c *Controller) Admits(queue, inFlight int, memory float64) bool {
+	return queue <= c.QueueHigh && inFlight < c.InFlight && (c.MemoryHigh <= 0 || memory <= c.MemoryHigh)
 }
 
 // Standing is how a job stands at a step of its controller.

@@ -122,7 +122,7 @@ func TestInvariants(t *testing.T) {
 		cost := rapid.Float64Range(0.01, 3)
 		c := Config{
 			Plan:  Plan{Assemble: cost.Draw(t, "assemble"), Train: cost.Draw(t, "train"), Update: 0.01},
-			Cores: rapid.IntRange(2, 12).Draw(t, "cores"), Batches: rapid.IntRange(2, 60).Draw(t, "batches"),
+			Cores: rapid.IntRange(2, 12).Draw(t, "cores"), Batches: rapid.IntRange(2, 200).Draw(t, "batches"),
 			Mode: rapid.SampledFrom([]Mode{Piped, Fixed, Coupled}).Draw(t, "mode"), Borrow: rapid.Bool().Draw(t, "borrow"), Memory: 1,
 		}
 		for range rapid.IntRange(1, 3).Draw(t, "hops") {

@@ -180,7 +180,8 @@ func (j *running) run() {
 	j.waits = map[int]int{}
 	j.at(j.Period, adjusts, 0, 0)
 	for len(j.done) < j.Batches {
-		j.admit()
+		j.dispatch()
+		j.admit() // behind what training has taken out of the queue
 		j.dispatch()
 		e := heap.Pop(&j.events).(event)
 		j.busy += float64(j.active[0]+j.active[1]) * (e.at - j.now)
@@ -200,7 +201,7 @@ func (j *running) memory() float64 { return j.Memory * float64(j.begun-len(j.don
 
 // admit begins to sample batches, as many as may be in flight.
 func (j *running) admit() {
-	for j.begun < j.Batches && j.control.Admits(j.inFlight(), j.memory()+j.Memory) {
+	for j.begun < j.Batches && j.control.Admits(len(j.queue), j.inFlight(), j.memory()+j.Memory) {
 		for op := range j.ops {
 			j.waits[j.begun*len(j.ops)+op] = len(j.ops[op].Needs)
 		}
