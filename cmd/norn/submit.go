@@ -12,6 +12,7 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/api/jobfile"
+	"github.com/norn-scheduler/norn/internal/grid"
 )
 
 // submitting is what norn submit was asked.
@@ -48,6 +49,7 @@ the output of the job.`,
   norn submit --array 1-100%4 -- python sweep.py                four of them at a time
   norn submit --after 17 -f job.yaml
   norn submit --after 17:failed -- ./clean-up.sh                if it fails, or is cancelled
+  norn submit -f pipeline.yaml                                  several jobs that wait for each other by name
   norn submit run.sh --lr 0.1     with lines such as #NORN --gpus 2 at its top
   norn submit -o %x-%j.out -- python train.py     what it writes goes to train.py-17.out, too
   norn submit --follow -- nvidia-smi`,
@@ -102,11 +104,15 @@ func (f *submitting) run(cmd *cobra.Command, args []string) error {
 	if f.follow && (len(specs) > 1 || specs[0].Array != "") {
 		return misused("--follow shows the output of one job, and these are several: use --wait")
 	}
+	order, err := jobfile.InOrder(specs)
+	if err != nil {
+		return err
+	}
 	d, err := f.open(cmd)
 	if err != nil {
 		return err
 	}
-	all, err := submitAll(cmd.Context(), d, specs)
+	all, err := submitAll(cmd.Context(), d, specs, order)
 	if told := f.tell(cmd, all); err == nil {
 		err = told
 	}
@@ -241,20 +247,25 @@ func (s submitted) members() []string {
 	return []string{s.ID}
 }
 
-// submitAll submits one after the other. An error says what was taken in before.
-func submitAll(ctx context.Context, d daemon, specs []api.JobSpec) ([]submitted, error) {
+// submitAll submits one after the other, those before a job for which it waits by their
+// names. An error says what was taken in before.
+func submitAll(ctx context.Context, d daemon, specs []api.JobSpec, order []int) ([]submitted, error) {
 	var out []submitted
-	for i, spec := range specs {
+	numbers := map[string][]string{} // by name
+	for n, i := range order {
+		spec := specs[i]
+		spec.After = jobfile.Numbered(spec.After, numbers)
 		ids, err := d.Submit(ctx, spec)
 		if err == nil && len(ids) == 0 {
 			err = errors.New("norn accepted the job but gave it no number")
 		}
 		if err != nil {
 			if len(specs) > 1 {
-				err = fmt.Errorf("job %d of %d: %w; the jobs before it are submitted", i+1, len(specs), err)
+				err = fmt.Errorf("job %s, %d of %d: %w; the jobs before it are submitted", spec.Name, n+1, len(specs), err)
 			}
 			return out, err
 		}
+		numbers[spec.Name] = append(numbers[spec.Name], ids[0])
 		out = append(out, submitted{ids[0], spec.Name, ids[1:]})
 	}
 	return out, nil
@@ -273,7 +284,11 @@ func (f *submitting) tell(cmd *cobra.Command, all []submitted) error {
 		}
 	}
 	for _, one := range all {
-		if _, err := fmt.Fprintln(out, one.text(bare)); err != nil {
+		text := one.text(bare)
+		if !bare && len(all) > 1 {
+			text += ": " + grid.Clean(one.Name)
+		}
+		if _, err := fmt.Fprintln(out, text); err != nil {
 			return err
 		}
 	}

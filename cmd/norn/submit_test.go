@@ -221,6 +221,36 @@ func TestSubmitFile(t *testing.T) {
 	}
 }
 
+// TestSubmitPipeline: jobs of one file wait for each other by name, whatever their order there.
+func TestSubmitPipeline(t *testing.T) {
+	path := file(t, "pipeline.yaml", "name: report\nafter: [eval, 'train:any', 9]\ncommand: [r]\n---\nname: train\nafter: data\narray: 1-2\ncommand: [t]\n---\nname: data\ncommand: [d]\n---\nname: eval\nafter: train\ncommand: [e]\n")
+	f := busy()
+	out, _ := liveWorks(t, f, "submit", "-f", path)
+	if out != "17\n18\n19\n20\n" || len(f.submitted) != 4 {
+		t.Fatalf("%q, %d jobs", out, len(f.submitted))
+	}
+	for i, want := range []struct {
+		name  string
+		after []api.After
+	}{
+		{"data", nil}, {"train", []api.After{{Job: "17"}}}, {"eval", []api.After{{Job: "18"}}},
+		{"report", []api.After{{Job: "19"}, {Job: "18", Any: true}, {Job: "9"}}},
+	} {
+		if got := f.submitted[i]; got.Name != want.name || !slices.Equal(got.After, want.after) {
+			t.Errorf("%s after %v, want %+v", got.Name, got.After, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"name: a\nafter: b\ncommand: [a]\n---\nname: b\nafter: a\ncommand: [b]\n": "jobs wait for each other, and none could start: a waits for b waits for a",
+		"name: a\nafter: c\ncommand: [a]\n---\nname: b\ncommand: [b]\n":           `job a waits for "c": that is no number`,
+	} {
+		f := busy()
+		if _, errOut, code := liveIn(t.Context(), shellOf(f), "submit", "-f", file(t, "bad.yaml", text)); code != exitFailed || !strings.Contains(errOut, want) || len(f.submitted) > 0 {
+			t.Errorf("exit code %d, %q, %d jobs", code, errOut, len(f.submitted))
+		}
+	}
+}
+
 // TestSubmitScript: flags in a script's first lines are read, those of the command
 // line go before them, and arguments are the script's.
 func TestSubmitScript(t *testing.T) {
