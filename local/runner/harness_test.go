@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -38,17 +39,19 @@ func TestMain(m *testing.M) {
 			eaten = append(eaten, b)
 		}
 	case "headless": // goes on without its main thread
-		os.WriteFile(os.Getenv("WORK")+"/ready", nil, 0o600)
-		for {
+		var gone atomic.Bool
+		for !gone.Load() {
 			go func() {
 				runtime.LockOSThread()
 				if unix.Gettid() == os.Getpid() {
+					gone.Store(true)
 					unix.Syscall(unix.SYS_EXIT, 0, 0, 0)
 				}
 				select {}
 			}()
 			time.Sleep(5 * time.Millisecond)
 		}
+		time.Sleep(time.Hour)
 	case "locks": // holds a lock, and has many threads
 		lock, _ := os.Create(os.Getenv("WORK") + "/locks")
 		unix.Flock(int(lock.Fd()), unix.LOCK_EX)

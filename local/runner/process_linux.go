@@ -24,7 +24,7 @@ type process struct {
 	parent, group, session int
 	folder                 string // in /proc, of that thread
 	state                  byte   // R, S, D, T, Z, ...
-	threads                int    // that have not ended
+	threads                int    // the main one counts even when it has ended
 	kernel                 bool   // it is a thread of the kernel
 	envStart, envEnd       uint64 // where its environment is in memory; 0: it has none at the moment, or that may not be seen
 	ticks                  uint64 // of CPU time, its own and that of children that have ended
@@ -75,19 +75,14 @@ func readStat(folder string) (process, error) {
 	if len(fields) < 20 || len(fields[0]) != 1 {
 		return process{}, fmt.Errorf("%s/stat is not understood", folder)
 	}
-	p.state = fields[0][0]
-	for i, to := range map[int]*int{1: &p.parent, 2: &p.group, 3: &p.session, 17: &p.threads} {
-		if *to, err = strconv.Atoi(string(fields[i])); err != nil {
-			return process{}, err
-		}
-	}
 	number := func(i int) (n uint64) {
 		if i < len(fields) {
 			n, _ = strconv.ParseUint(string(fields[i]), 10, 64)
 		}
 		return n
 	}
-	p.kernel = number(6)&ofKernel != 0
+	p.state, p.kernel = fields[0][0], number(6)&ofKernel != 0
+	p.parent, p.group, p.session, p.threads = int(number(1)), int(number(2)), int(number(3)), int(number(17))
 	p.ticks = number(11) + number(12) + number(13) + number(14)
 	p.pages, p.envStart, p.envEnd = number(21), number(47), number(48)
 	p.Start, err = strconv.ParseUint(string(fields[19]), 10, 64)
