@@ -21,11 +21,21 @@ import (
 )
 
 // Under antman a guest costs the owner of its GPU 20 % of its speed for each tenth of the
-// time, which is more than a busy machine adds to what is measured. The coordinator waits after each step until it has been measured what came of it:
+// time, or all of it from a quarter on, which is more than a busy machine adds to what is measured. The coordinator waits after each step until it has been measured what came of it:
 // the guest is let go once, is seen to be too much, stands still again, and stays so.
 func TestGuestIsHeldBack(t *testing.T) {
 	longtest.Skip(t)
 	t.Parallel()
+	for name, cost := range map[string]float64{"slowed down": 2, "brought to a standstill": 4} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			guestIsHeldBack(t, cost)
+		})
+	}
+}
+
+// guestIsHeldBack has a guest that costs the owner so many times its own part of the time.
+func guestIsHeldBack(t *testing.T, cost float64) {
 	h := newHere(t, "antman(up=300,down=300,period=100ms,window=1s,look=1s)", 1, func(o *local.Options) {
 		o.Machine.Devices[0].Cores = 1
 		o.Defaults.SpeedFor, o.Defaults.SpeedMargin, o.Defaults.Period = 700*time.Millisecond, 0.2, 100*time.Millisecond
@@ -49,7 +59,7 @@ func TestGuestIsHeldBack(t *testing.T) {
 	pace := func() int { return 1000 - h.job(b).Throttle }
 	began := h.job(b).Since
 	most := 0
-	tell := func() { most = max(most, pace()); tells.at(max(0, 1000-2*float64(pace()))) }
+	tell := func() { most = max(most, pace()); tells.at(max(0, 1000-cost*float64(pace()))) }
 	until(t, "it is let go", func() bool { tell(); return pace() > 0 })
 	until(t, "it stands still again", func() bool { tell(); return pace() == 0 })
 	if most != 300 {

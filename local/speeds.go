@@ -28,6 +28,7 @@ type gauge struct {
 	from    float64       // the work that had been reported then
 	last    float64       // that was reported last
 	news    int           // reports of more work since
+	most    float64       // work that came with one report, in this run
 	told    bool          // of its speed under this setting
 
 	// Alone holds its rates alone, by the devices it runs on (see sizeOf), in the
@@ -76,23 +77,57 @@ func (d gauges) gaugeSpeed(l *entry, r *api.Report) {
 		now = r.At.Duration()
 	}
 	setting := d.setting(l, a, samples, own)
-	if g.run != l.Run || done < g.last || now < g.began || !slices.Equal(setting, g.setting) {
-		*g = gauge{run: l.Run, setting: setting, began: now, from: done, last: done, Alone: g.Alone}
+	if again := g.run == l.Run && done >= g.last; !again || now < g.began || !slices.Equal(setting, g.setting) {
+		begun := gauge{run: l.Run, setting: setting, began: now, from: done, last: done, Alone: g.Alone}
+		if again {
+			begun.most = g.most
+		}
+		*g = begun
 		return
 	}
 	if done == g.last { // a stretch begins and ends with a step
+		d.standing(l, rec, a, now-g.began, samples)
 		return
 	}
-	g.last = done
+	g.most, g.last = max(g.most, done-g.last), done
 	if g.news++; g.news < leastNews || now-g.began < def.SpeedFor {
 		return
 	}
-	have := (done - g.from) / (now - g.began).Seconds()
+	have := d.rateOf(l, done-g.from, now-g.began, samples)
+	g.began, g.from, g.news = now, done, 0
+	d.gauged(l, rec, a, have, samples)
+}
+
+// rateOf is the rate of work that a job has reported over a span.
+func (d gauges) rateOf(l *entry, work float64, took time.Duration, samples bool) float64 {
+	have := work / took.Seconds()
 	if !samples {
 		have *= d.stepSize(l)
 	}
-	g.began, g.from, g.news = now, done, 0
-	d.gauged(l, rec, a, have, samples)
+	return have
+}
+
+// standing takes in that a job beside others has made no step since its last one, so long into
+// a stretch. It is at most as fast as if one came now, and this is told when it is less than
+// what is believed: a job that its neighbours bring to a standstill makes no step to be seen by.
+func (d gauges) standing(l *entry, rec *job.Record, a *cluster.Alloc, took time.Duration, samples bool) {
+	g, def := &l.gauge, &d.opt.Defaults
+	alone := g.Alone[d.sizeOf(a)]
+	base := *alone.of(samples)
+	if took < 2*def.SpeedFor || g.most == 0 || base <= 0 || d.undisturbed(l, a) {
+		return
+	}
+	speed := d.speedOf(rec, a, d.rateOf(l, g.last-g.from+g.most, took, samples)/base)
+	if speed >= rec.Speed*(1-def.SpeedMargin) || d.Loop.Touch(l.ID) != nil {
+		return
+	}
+	g.told = true
+	d.Loop.Emit(eventlog.Event{Kind: eventlog.Speed, Job: l.ID, Speed: max(speed, slowest)})
+}
+
+// speedOf is the speed of a job with its devices that is a part of its rate alone on them.
+func (d gauges) speedOf(rec *job.Record, a *cluster.Alloc, part float64) float64 {
+	return math.Round(d.alonePace(rec, a)*min(fastest, part)*1000) / 1000
 }
 
 // SpeedLag implements engine.Measuring. A stretch begins with the first report
@@ -118,7 +153,7 @@ func (d gauges) gauged(l *entry, rec *job.Record, a *cluster.Alloc, have float64
 	if base <= 0 {
 		return // it is not known how fast it is alone
 	}
-	speed := math.Round(d.alonePace(rec, a)*min(fastest, have/base)*1000) / 1000
+	speed := d.speedOf(rec, a, have/base)
 	// A speed beside neighbours is told once even if it is as believed.
 	news := !l.gauge.told && d.neighbours(l, a)
 	if !news && math.Abs(speed-rec.Speed) <= d.opt.Defaults.SpeedMargin*max(speed, rec.Speed) || d.Loop.Touch(l.ID) != nil {
