@@ -21,8 +21,9 @@ import (
 )
 
 // Under antman a guest costs the owner of its GPU 20 % of its speed for each tenth of the
-// time, or all of it from a quarter on, which is more than a busy machine adds to what is measured. The coordinator waits after each step until it has been measured what came of it:
-// the guest is let go once, is seen to be too much, stands still again, and stays so.
+// time, or all of it from a quarter on. That is more than a busy machine adds to what is measured.
+// The coordinator waits after each step until it has been measured what came of it: the guest is
+// let go once, is seen to be too much, stands still again, and stays so.
 func TestGuestIsHeldBack(t *testing.T) {
 	longtest.Skip(t)
 	t.Parallel()

@@ -291,9 +291,9 @@ func TestTorchEndToEnd(t *testing.T) {
 }
 
 // TestTurnsEndToEnd has two workers take turns on a slot, under easyscale. The job starts on one slot, grows to two when
-// the policy grants one, is taken down to one by hand, and comes to two again: by the policy where two were faster, which
-// they are not on a busy machine, or by hand. It ends with the parameters of a training by itself in one process, to the
-// bit.
+// the policy grants one, is taken down to one by hand, and comes to two again. That is by the policy where two were
+// faster, which they are not on a busy machine, or by hand. It ends with the parameters of a training by itself in one
+// process, to the bit.
 func TestTurnsEndToEnd(t *testing.T) {
 	needsTorch(t)
 	b := newBox(t, "easyscale(interval=1s)")
