@@ -79,7 +79,7 @@ func (d gauges) gaugeSpeed(l *entry, r *api.Report) {
 	setting := d.setting(l, a, samples, own)
 	if again := g.run == l.Run && done >= g.last; !again || now < g.began || !slices.Equal(setting, g.setting) {
 		begun := gauge{run: l.Run, setting: setting, began: now, from: done, last: done, Alone: g.Alone}
-		if again {
+		if again && setting[0] == g.setting[0] { // in the same unit
 			begun.most = g.most
 		}
 		*g = begun
@@ -114,14 +114,21 @@ func (d gauges) standing(l *entry, rec *job.Record, a *cluster.Alloc, took time.
 	g, def := &l.gauge, &d.opt.Defaults
 	alone := g.Alone[d.sizeOf(a)]
 	base := *alone.of(samples)
-	if took < 2*def.SpeedFor || g.most == 0 || base <= 0 || d.undisturbed(l, a) {
+	if took < 2*def.SpeedFor || g.most == 0 || base <= 0 || !d.neighbours(l, a) || d.undisturbed(l, a) {
 		return
 	}
 	speed := d.speedOf(rec, a, d.rateOf(l, g.last-g.from+g.most, took, samples)/base)
-	if speed >= rec.Speed*(1-def.SpeedMargin) || d.Loop.Touch(l.ID) != nil {
+	if speed < rec.Speed*(1-def.SpeedMargin) {
+		d.tellSpeed(l, speed)
+	}
+}
+
+// tellSpeed tells the engine how fast a job is with its devices.
+func (d gauges) tellSpeed(l *entry, speed float64) {
+	if d.Loop.Touch(l.ID) != nil {
 		return
 	}
-	g.told = true
+	l.gauge.told = true
 	d.Loop.Emit(eventlog.Event{Kind: eventlog.Speed, Job: l.ID, Speed: max(speed, slowest)})
 }
 
@@ -156,11 +163,9 @@ func (d gauges) gauged(l *entry, rec *job.Record, a *cluster.Alloc, have float64
 	speed := d.speedOf(rec, a, have/base)
 	// A speed beside neighbours is told once even if it is as believed.
 	news := !l.gauge.told && d.neighbours(l, a)
-	if !news && math.Abs(speed-rec.Speed) <= d.opt.Defaults.SpeedMargin*max(speed, rec.Speed) || d.Loop.Touch(l.ID) != nil {
-		return
+	if news || math.Abs(speed-rec.Speed) > d.opt.Defaults.SpeedMargin*max(speed, rec.Speed) {
+		d.tellSpeed(l, speed)
 	}
-	l.gauge.told = true
-	d.Loop.Emit(eventlog.Event{Kind: eventlog.Speed, Job: l.ID, Speed: max(speed, slowest)})
 }
 
 // stepSize is the size of a step of a job with the batch that it was told,
