@@ -30,8 +30,8 @@ dump) echo image > $dir/core.img; kill -KILL $tree;;
 restore)
 	[ -e $dir/core.img ] || exit 2
 	echo $dir >> restored
-	setsid sh -c 'echo $$ > '$pidfile'; while [ ! -e enough ]; do sleep 0.01; done' >&3 2>&1 &
-	while [ ! -s $pidfile ]; do sleep 0.01; done;;
+	setsid sh -c 'echo $$ > '$pidfile'; while [ ! -e enough ]; do sleep 0.05; done' >&3 2>&1 &
+	while [ ! -s $pidfile ]; do sleep 0.05; done;;
 esac
 `
 

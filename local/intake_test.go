@@ -93,7 +93,7 @@ func TestProgramIsMissing(t *testing.T) {
 func TestCancelledIsStopping(t *testing.T) {
 	t.Parallel()
 	h := newHere(t, "fifo", 1, nil)
-	id := h.submit(h.sh(1, "trap 'touch told; "+awaits("enough")+"; exit 1' TERM; touch up; while :; do sleep 0.01; done"))
+	id := h.submit(h.sh(1, "trap 'touch told; "+awaits("enough")+"; exit 1' TERM; touch up; while :; do sleep 0.05; done"))
 	h.made("up")
 	h.running(id, 1)
 	h.do(server.Cancel, id)

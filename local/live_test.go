@@ -143,7 +143,7 @@ func (h *here) sh(gpus float64, script string) api.JobSpec {
 }
 
 // awaits is a script that waits until a file is made, and then ends.
-func awaits(name string) string { return "while [ ! -e " + name + " ]; do sleep 0.01; done" }
+func awaits(name string) string { return "while [ ! -e " + name + " ]; do sleep 0.05; done" }
 
 // submit hands a job in.
 func (h *here) submit(spec api.JobSpec) string {

@@ -47,10 +47,11 @@ func TestMain(m *testing.M) {
 			os.Exit(actorMain(os.Args[2]))
 		}
 	}
-	// Most tests wait for processes most of the time, so that many may run at once.
+	// Most tests wait for processes most of the time, so that many may run at once; with more than
+	// these, they wait for each other.
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
-		f.Value.Set("24")
+		f.Value.Set("10")
 	}
 	os.Exit(m.Run())
 }

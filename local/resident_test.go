@@ -48,7 +48,7 @@ func TestResident(t *testing.T) {
 	longtest.Skip(t)
 	t.Parallel()
 	h := newHere(t, "fifo", 1, idle(time.Hour))
-	const tells = `while [ ! -e residents ]; do sleep 0.01; done; echo $NORN_RESIDENT >> told`
+	const tells = `while [ ! -e residents ]; do sleep 0.05; done; echo $NORN_RESIDENT >> told`
 	h.until(h.submit(h.tunes("llama", tells)), api.Done)
 	h.until(h.submit(h.tunes("llama", tells)), api.Done)
 	first := h.residents()
@@ -117,7 +117,7 @@ func TestResidentEnds(t *testing.T) {
 		}
 	}
 	until(t, "it is gone", func() bool { return !lives(two[0]) })
-	h.until(h.submit(h.tunes("llama", "while [ $(wc -l < residents) -lt 3 ]; do sleep 0.01; done")), api.Done)
+	h.until(h.submit(h.tunes("llama", "while [ $(wc -l < residents) -lt 3 ]; do sleep 0.05; done")), api.Done)
 	three := await(3)
 	h.down()
 	h.setup.Edit = idle(time.Millisecond)
