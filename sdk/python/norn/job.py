@@ -72,6 +72,7 @@ class Job:
         self._throttle = 0
         self._ordered = False  # an order was heard, which is newer than the allocation
         self._paced = False
+        self._finished = False
         self._asking = threading.Lock()
         self._connect: Optional[Callable[[], Optional[_client.Client]]] = None  # to ask for the allocation again
         self._asker: Optional[_client.Client] = None
@@ -178,14 +179,18 @@ class Job:
 
     def finished(self) -> None:
         """Tells that all work is done. The process should exit with 0."""
+        self._finished = True
         self._put({"finished": True}, urgent=True)
 
     def flush(self, timeout: float = 2.0) -> bool:
         """Waits until Norn has heard everything, and tells whether it has."""
         return self._outbox is None or self._outbox.flush(timeout)
 
-    def close(self, timeout: float = 2.0) -> None:
-        """Tells what is left, for at most timeout seconds. Done at exit anyway."""
+    def close(self, timeout: Optional[float] = None) -> None:
+        """Tells what is left, for at most timeout seconds. Done at exit anyway. By default
+        it takes two at most, or ten after finished(), which nobody can tell later."""
+        if timeout is None:
+            timeout = 10.0 if self._finished else 2.0
         self._closed.set()
         if self._outbox is not None:
             self._outbox.close(timeout)

@@ -243,6 +243,18 @@ class Reports(WithNorn):
         self.assertEqual(self.norn.told("step")[-1], 2)
         self.assertEqual(self.norn.told("finished"), [True])
 
+    def test_the_end_is_told_though_norn_comes_back_late(self) -> None:
+        job = Job(self.norn.env(), signals=(), interval=3600)
+        self.norn.die()
+        back = threading.Timer(2.5, self.norn.start)
+        back.start()
+        self.addCleanup(back.join)
+        job.report(quality={"accuracy": 0.5})
+        job.finished()
+        job.close()
+        self.assertEqual(self.norn.told("finished"), [True])
+        self.assertEqual(self.norn.told("quality"), [{"accuracy": 0.5}])
+
     def test_over_tcp(self) -> None:
         # The same, with a URL: a proxy of one connection each stands before the socket.
         import socketserver
