@@ -4,7 +4,8 @@ import "time"
 
 // WhatIf asks what other policies would have made of the past of this Norn.
 type WhatIf struct {
-	Policies []string  `json:"policies" minItems:"1" maxItems:"4" nullable:"false" doc:"To try, each written as in norn sim, such as tiresias(limits=3600)."`
+	Policies []string  `json:"policies" maxItems:"4" nullable:"false" doc:"To try, each written as in norn sim, such as tiresias(limits=3600). There may be none where grow is told."`
+	Grow     string    `json:"grow,omitempty" maxLength:"200" doc:"Machines of other sizes on which all is tried, too, four at most, as in norn plan --grow: 1,2,-1 nodes of those that there are most of, 4x8:H100, or 2gpus of one machine."`
 	Since    time.Time `json:"since,omitzero" doc:"Begin of the part of the past that is played again; none: its first event."`
 	Until    time.Time `json:"until,omitzero" doc:"Its end; none: now."`
 }
@@ -12,16 +13,18 @@ type WhatIf struct {
 // Plan is the answer to a WhatIf: what happened, and what the simulator makes of the same
 // jobs under other policies. All figures are of the jobs that have ended after they ran.
 type Plan struct {
-	From        time.Time   `json:"from,omitzero"`
-	To          time.Time   `json:"to,omitzero"`
-	Submitted   int         `json:"submitted" doc:"Jobs of that time."`
-	Compared    int         `json:"compared" doc:"Of them, those that have ended after they ran: all figures are of these."`
-	InForce     []string    `json:"in_force" nullable:"false" doc:"Policies that were in force, one after the other."`
-	Verdict     string      `json:"verdict" doc:"What it comes to, in a sentence."`
-	Trust       string      `json:"trust,omitempty" doc:"How far the simulation of what was in force is from what happened."`
-	Runs        []PlanRun   `json:"runs" nullable:"false" doc:"First what happened, then the simulation of what was in force, then what was tried."`
-	Users       []PlanGroup `json:"users" nullable:"false" doc:"The users of most jobs, 20 at most."`
-	Assumptions []string    `json:"assumptions" nullable:"false" doc:"What the figures rest on, a sentence each."`
+	From        time.Time    `json:"from,omitzero"`
+	To          time.Time    `json:"to,omitzero"`
+	Submitted   int          `json:"submitted" doc:"Jobs of that time."`
+	Compared    int          `json:"compared" doc:"Of them, those that have ended after they ran: all figures are of these."`
+	InForce     []string     `json:"in_force" nullable:"false" doc:"Policies that were in force, one after the other."`
+	Verdict     string       `json:"verdict" doc:"What it comes to, in a sentence."`
+	Trust       string       `json:"trust,omitempty" doc:"How far the simulation of what was in force is from what happened."`
+	Runs        []PlanRun    `json:"runs" nullable:"false" doc:"First what happened, then the simulation of what was in force, then what was tried."`
+	Growths     []PlanGrowth `json:"growths,omitempty" doc:"Where other sizes were asked for: how waits change with them, by policy."`
+	Instead     string       `json:"instead,omitempty" doc:"Which policy on the machine as it is does what another one needs more GPUs for; none where none does."`
+	Users       []PlanGroup  `json:"users" nullable:"false" doc:"The users of most jobs, 20 at most."`
+	Assumptions []string     `json:"assumptions" nullable:"false" doc:"What the figures rest on, a sentence each."`
 }
 
 // PlanRun is what happened, or what would have.
@@ -52,6 +55,24 @@ type PlanJob struct {
 	User  string  `json:"user,omitempty"`
 	Was   Seconds `json:"jct" doc:"From its submission to its end."`
 	Would Seconds `json:"would_be"`
+}
+
+// PlanGrowth is how waits change with the size of the machine, under one policy.
+type PlanGrowth struct {
+	Policy   string     `json:"policy"`
+	Sentence string     `json:"sentence" doc:"How many nodes or GPUs are worth their place."`
+	Points   []PlanSize `json:"points" nullable:"false" doc:"In order of GPUs; one of them is the machine as it is."`
+}
+
+// PlanSize is a machine of one size. Its times are of the jobs that end on all sizes.
+type PlanSize struct {
+	Growth string  `json:"growth,omitempty" doc:"What it has more or fewer, such as +2 GPUs; none: it is as it is."`
+	GPUs   int     `json:"gpus"`
+	Jobs   int     `json:"jobs_compared" doc:"The times are of these."`
+	Left   int     `json:"jobs_left,omitempty" doc:"Jobs that end on the machine as it is, and not here."`
+	Wait   Seconds `json:"wait_mean"`
+	JCT    Seconds `json:"jct_mean"`
+	Saved  float64 `json:"wait_saved" doc:"The part of all waiting that is saved: 0.5 is half; below 0 there is more."`
 }
 
 // PlanGroup is the jobs of a user.

@@ -95,7 +95,7 @@ func (g *Growth) asItIs() int {
 	return slices.IndexFunc(g.Points, func(p Point) bool { return p.Growth == "" })
 }
 
-// Worth of nodes that are added.
+// Worth of nodes or GPUs that are added.
 const (
 	enough = 0.05 // of the waiting on the cluster as it is: steps that save less are not worth telling
 	ample  = 0.01 // of completion times: where waits are less, no node is needed
@@ -110,11 +110,11 @@ func (g *Growth) Sentence() string {
 	case is.Jobs == 0:
 		return name + ": no job has ended on clusters of all these sizes, so there is nothing to compare."
 	case is.Wait.Mean == 0:
-		return name + ": no job waits on the cluster as it is, so more nodes save nothing." + g.fewer()
+		return name + ": no job waits on the cluster as it is, so more GPUs save nothing." + g.fewer()
 	case share(&is.Times) < ample:
-		return fmt.Sprintf("%s: waits are %s of completion times on the cluster as it is, so more nodes save little.%s", name, shareText(share(&is.Times)), g.fewer())
+		return fmt.Sprintf("%s: waits are %s of completion times on the cluster as it is, so more GPUs save little.%s", name, shareText(share(&is.Times)), g.fewer())
 	case at == len(g.Points)-1:
-		return name + ": more nodes were not tried." + g.fewer()
+		return name + ": more GPUs were not tried." + g.fewer()
 	}
 	best := at
 	for i := at + 1; i < len(g.Points); i++ {
@@ -126,7 +126,11 @@ func (g *Growth) Sentence() string {
 		return fmt.Sprintf("%s: none of the larger clusters saves as much as %s of the waiting.%s", name, shareText(enough), g.fewer())
 	}
 	p := &g.Points[best]
-	text := fmt.Sprintf("%s: %s (%s more) would save %s of the waiting: mean wait %s instead of %s", name, p.Growth, unit.Count(p.GPUs-is.GPUs, "GPU"),
+	what, more := p.Growth, unit.Count(p.GPUs-is.GPUs, "GPU")
+	if what != "+"+more {
+		what += " (" + more + " more)"
+	}
+	text := fmt.Sprintf("%s: %s would save %s of the waiting: mean wait %s instead of %s", name, what,
 		shareText(p.Saved), unit.Human(p.Wait.Mean), unit.Human(is.Wait.Mean))
 	if best < len(g.Points)-1 {
 		text += fmt.Sprintf("; more than that saves less than another %s", shareText(enough))

@@ -34,9 +34,9 @@ func TestGrowths(t *testing.T) {
 			"fifo: +2 nodes (16 GPUs more) would save 6% of the waiting: mean wait 23m30s instead of 25m."},
 		{"none helps", as(0, 20, 20, 40), []Run{grown("fifo", "+1 node", 24, ran, 0, 20, 20, 40)}, "fifo: none of the larger clusters saves as much as 5% of the waiting."},
 		{"nobody waits", as(0, 0, 0, 0), []Run{grown("fifo", "-1 node", 8, ran, 0, 0, 0, 20)},
-			"fifo: no job waits on the cluster as it is, so more nodes save nothing. With -1 node the mean wait is 5m instead of 0s."},
+			"fifo: no job waits on the cluster as it is, so more GPUs save nothing. With -1 node the mean wait is 5m instead of 0s."},
 		{"fewer leave a job", as(0, 20, 20, 40), []Run{grown("fifo", "-1 node", 8, ran, 0, 50, 50, -1)},
-			"fifo: more nodes were not tried. With -1 node the mean wait is 33m20s instead of 13m20s, and 1 job never ends."},
+			"fifo: more GPUs were not tried. With -1 node the mean wait is 33m20s instead of 13m20s, and 1 job never ends."},
 		{"nothing to compare", as(0, 20, 20, 40), []Run{grown("fifo", "-1 node", 8, ran, -1, -1, -1, -1)}, "fifo: no job has ended on clusters of all these sizes, so there is nothing to compare."},
 	} {
 		c := compared(ones, ran, x.runs...)
@@ -52,7 +52,7 @@ func TestGrowths(t *testing.T) {
 	long := []int{6000, 6000, 6000, 6000}
 	c := compared(ones, long, grown("fifo", "", 16, long, 0, 0, 0, 40))
 	c.Grown = []Run{grown("fifo", "+1 node", 24, long, 0, 0, 0, 0)}
-	if got := c.Growths()[0].Sentence(); !strings.HasPrefix(got, "fifo: waits are 0.17% of completion times on the cluster as it is, so more nodes save little.") {
+	if got := c.Growths()[0].Sentence(); !strings.HasPrefix(got, "fifo: waits are 0.17% of completion times on the cluster as it is, so more GPUs save little.") {
 		t.Error(got)
 	}
 	c.Grown = nil

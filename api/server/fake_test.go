@@ -314,7 +314,7 @@ func (f *fake) Fsck(_ context.Context, c Caller, repair bool) (api.Fsck, error) 
 // leaves.
 func (f *fake) Plan(ctx context.Context, c Caller, q api.WhatIf) (p api.Plan, err error) {
 	f.change(func() { f.called(c) })
-	if q.Policies[0] == "slow" {
+	if slices.Contains(q.Policies, "slow") {
 		<-ctx.Done()
 		f.change(func() { f.gaveUp = true })
 		return p, ctx.Err()

@@ -18,7 +18,7 @@ func TestPlan(t *testing.T) {
 		t.Errorf("%d %s", code, body)
 	}
 	for _, c := range []struct{ body, word string }{
-		{`{}`, "policies is missing"}, {`{"policies":[]}`, "policies"}, {`{"policies":["a","b","c","d","e"]}`, "policies"}, {`{"policy":"srtf"}`, "there is no field policy"},
+		{`{}`, "policies is missing"}, {`{"policies":[],"grow":5}`, "grow"}, {`{"policies":["a","b","c","d","e"]}`, "policies"}, {`{"policy":"srtf"}`, "there is no field policy"},
 		{`{"policies":["srtf"],"since":"yesterday"}`, "since"},
 	} {
 		if code, body := r.ask(t, "POST", "/v1/plan", c.body); code != 400 || !strings.Contains(body, c.word) {

@@ -46,6 +46,19 @@ func TestWhatIf(t *testing.T) {
 	choose("tiresias", "limits=60")
 	p.Press("What if?")
 	p.Says("#runs", "tiresias(limits=60)")
+	p.Until(`!document.querySelector('#sizes').checkVisibility()`)
+	grow := func(to string) {
+		browser.Eval[bool](p.Page, fmt.Sprintf(`(() => { const s = document.querySelector('#size'); s.value = %q; return s.dispatchEvent(new Event('change')); })()`, to))
+	}
+	grow("1gpu,2gpus,4gpus")
+	p.Press("What if?")
+	p.Says("#enough", "+1 GPU would save 41% of the waiting")
+	p.Says("#enough", "no longer under srtf")
+	for _, row := range []string{"fifo as it is 4 1h8m", "fifo +1 GPU 5 40m 41 % 2"} {
+		p.Until(fmt.Sprintf(`document.querySelector('#sizes').innerText.split(/\s+/).join(' ').includes(%q)`, row))
+	}
+	p.photograph("what-if-sizes")
+	grow("")
 	choose("gavel", "")
 	p.Press("What if?")
 	p.Says("#note", "simulates the past on the side")
@@ -55,7 +68,7 @@ func TestWhatIf(t *testing.T) {
 	p.Says("#note", "simulates the past on the side")
 	p.Click(`nav a[href="#/"]`)
 	p.Says("#waiting", "llama")
-	want := "plan [fifo srtf tiresias]|plan [tiresias(limits=60)]|plan [gavel]|given up|plan [gavel]|given up"
+	want := "plan [fifo srtf tiresias]|plan [tiresias(limits=60)]|plan [tiresias(limits=60)] 1gpu,2gpus,4gpus|plan [gavel]|given up|plan [gavel]|given up"
 	for told := ""; told != want; p.Frame() { // until the test runs out of time
 		g.with(func() { told = strings.Join(g.orders, "|") })
 	}

@@ -77,7 +77,7 @@ from a file (norn events --log) or from a state folder.`,
 	fl.IntVar(&f.more, "add-devices", 0, "simulate a machine with so many more GPUs")
 	fl.StringVar(&f.add, "add-nodes", "", "simulate the cluster with these nodes more: 4x8:H100; what is not told of them is as it is of nodes with the same GPUs")
 	fl.StringVar(&f.remove, "remove-nodes", "", "simulate the cluster without these nodes: 2x8:A100, or their names: a-7,old-*")
-	fl.StringVar(&f.grow, "grow", "", "how many nodes are enough: simulate clusters with more or fewer nodes, one after the other: 2,4,-1 of those that there are most of, or others: 4x8:H100")
+	fl.StringVar(&f.grow, "grow", "", "how many nodes are enough: simulate clusters with more or fewer nodes, one after the other: 2,4,-1 of those that there are most of, or others: 4x8:H100; of one machine also GPUs: 1gpu,2gpus")
 	fl.StringVar(&f.sleep, "sleep", "", "have idle nodes sleep: ces, vanilla, or one with settings as in 'ces(buffer=7)' (see norn docs sleep)")
 	fl.Float64Var(&f.defrag, "defrag", 0, "have running jobs moved together for a gang that would wait beside free GPUs, if so many times the cost is won (see norn docs defrag; 2 is a good value)")
 	fl.StringVarP(&f.cluster, "cluster", "c", "", "simulate this cluster: 2x8:A100, a preset, or a file (see norn cluster)")

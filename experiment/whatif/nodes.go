@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,7 +48,8 @@ func (h *History) WithNodes(add, remove string) (*Machine, error) {
 
 // Grown are clusters with more or fewer nodes than the one that was there had, one for each
 // part of a text between commas. A part is a number of nodes like most that were there (4,
-// or -2 for fewer), or shorthand for others (4x8:H100). It fails as WithNodes does.
+// or -2 for fewer), shorthand for others (4x8:H100), or a number of GPUs of one machine (2gpus,
+// -1gpu). It fails as WithNodes and Resized do.
 func (h *History) Grown(text string) ([]*Machine, error) {
 	was, err := h.Past.Machine()
 	if err != nil {
@@ -71,6 +73,13 @@ func (h *History) Grown(text string) ([]*Machine, error) {
 
 // with is the cluster that was there, changed.
 func (h *History) with(was *cluster.Cluster, how change) (*Machine, error) {
+	if how.gpus != 0 {
+		m, err := h.Resized(gpus(was) + how.gpus)
+		if m != nil {
+			m.Name = how.name
+		}
+		return m, err
+	}
 	c, m, err := how.made(was)
 	if err != nil {
 		return nil, err
@@ -97,6 +106,14 @@ func Grow(spec *clusterspec.Spec, text string) ([]experiment.Growth, error) {
 	}
 	var out []experiment.Growth
 	for _, how := range steps {
+		if how.gpus != 0 {
+			grown, err := resized(spec, gpus(was)+how.gpus)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, experiment.Growth{Name: how.name, Spec: grown})
+			continue
+		}
 		c, m, err := how.made(was)
 		if err != nil {
 			return nil, err
@@ -123,12 +140,16 @@ func Grow(spec *clusterspec.Spec, text string) ([]experiment.Growth, error) {
 	return out, nil
 }
 
-// change is nodes that a cluster has more or fewer.
+// change is what a cluster has more or fewer.
 type change struct {
 	name   string
 	add    []clusterspec.Group
 	remove map[cluster.NodeID]bool
+	gpus   int // of its only node, with a sign; 0: it is nodes that change
 }
+
+// ofGPUs is a number of GPUs.
+var ofGPUs = regexp.MustCompile(`^([1-9][0-9]{0,4}) ?(?i:gpus?)$`)
 
 // changes are those that a text means, see History.Grown.
 func changes(was *cluster.Cluster, text string) ([]change, error) {
@@ -138,11 +159,20 @@ func changes(was *cluster.Cluster, text string) ([]change, error) {
 		how := change{name: part}
 		what, fewer := strings.CutPrefix(part, "-")
 		what = strings.TrimPrefix(what, "+")
+		if g := ofGPUs.FindStringSubmatch(what); g != nil {
+			how.gpus, _ = strconv.Atoi(g[1])
+			how.name = "+" + unit.Count(how.gpus, "GPU")
+			if fewer {
+				how.name, how.gpus = "-"+how.name[1:], -how.gpus
+			}
+			out = append(out, how)
+			continue
+		}
 		n, err := strconv.Atoi(what)
 		alike := []clusterspec.Group{{Count: n}}
 		switch {
 		case what == "":
-			return nil, fmt.Errorf("%q: write a number of nodes, such as 4 or -2, or nodes, such as 4x8:H100", text)
+			return nil, fmt.Errorf("%q: write a number of nodes, such as 4 or -2, nodes, such as 4x8:H100, or GPUs, such as 2gpus", text)
 		case err == nil && n < 1:
 			return nil, fmt.Errorf("%q: write 1 node or more, such as 4, -2 or 4x8:H100", part)
 		case err == nil:
@@ -168,6 +198,16 @@ func changes(was *cluster.Cluster, text string) ([]change, error) {
 		out = append(out, how)
 	}
 	return out, nil
+}
+
+// gpus counts the GPUs of a cluster.
+func gpus(c *cluster.Cluster) (n int) {
+	for id := range cluster.NodeID(c.Nodes()) {
+		for _, x := range c.Node(id).GPUs {
+			n += x.Count
+		}
+	}
+	return n
 }
 
 // usual are nodes such as a cluster has most, of those with GPUs.

@@ -181,6 +181,48 @@ func TestGrown(t *testing.T) {
 	}
 }
 
+// GPUs more and fewer of one machine, of a history and of a described one; the waits under each
+// are beside those of the machine as it is.
+func TestGrownGPUs(t *testing.T) {
+	h := history(t, same, replay.Stretch{})
+	all, err := h.Grown("1gpu, -1 GPU,+6gpus")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, m := range all {
+		got = append(got, fmt.Sprint(m.Name, " ", m.Spec.GPUs(), " ", m.Grow))
+	}
+	if want := "+1 GPU 3 true, -1 GPU 1 true, +6 GPUs 8 true"; strings.Join(got, ", ") != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for text, want := range map[string]string{"-2gpus": "one at least", "70gpus": "64 are the most", "0gpus": "is not understood", "gpus": "is not understood"} {
+		if _, err := h.Grown(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+	q := whatif.Question{History: h, Machines: all, Estimates: estimates(t, "believed")}
+	p, err := q.Answer(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := p.JSON().Growths
+	if len(g) != 1 || len(g[0].Points) != 4 || g[0].Points[1].Growth != "" || g[0].Points[3].GPUs != 8 || g[0].Points[3].Wait.Mean > g[0].Points[1].Wait.Mean {
+		t.Errorf("%+v", g)
+	}
+	if _, err := fleetHistory(t).Grown("1gpu"); err == nil || !strings.Contains(err.Error(), "one machine whose GPUs are of one type") {
+		t.Errorf("of a cluster: %v", err)
+	}
+	spec, err := clusterspec.Parse("8:A100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	grown, err := whatif.Grow(spec, "-4gpus,8gpus")
+	if err != nil || grown[0].Name != "-4 GPUs" || grown[0].Spec.GPUs() != 4 || grown[1].Spec.GPUs() != 16 || spec.GPUs() != 8 {
+		t.Errorf("%+v, %v", grown, err)
+	}
+}
+
 // Nodes that a cluster file has come later, are down, or are used by others stay so.
 func TestGrowDescribed(t *testing.T) {
 	spec, err := clusterspec.Parse("2x8:A100")

@@ -81,6 +81,10 @@ func (p *Plan) add(row *Row, fates []report.Fate) {
 // fate is what became of a job that is compared, by its place among them, in a row.
 func (p *Plan) fate(row, k int) report.Fate { return p.sides.Runs[row].Fates[k] }
 
+// Instead says which policy on the machine that was there does what another one needs more GPUs
+// for; empty where none does.
+func (p *Plan) Instead() string { return report.Instead(p.sides.Growths()) }
+
 // row is the place of a row.
 func (p *Plan) row(r *Row) int { return slices.Index(p.Rows, r) }
 

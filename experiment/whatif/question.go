@@ -149,17 +149,31 @@ func (h *History) Resized(gpus int) (*Machine, error) {
 	if err != nil {
 		return nil, err
 	}
+	spec, err := resized(was, gpus)
+	if err != nil {
+		return nil, err
+	}
+	return &Machine{Spec: spec, Name: unit.CountOrNo(gpus, "GPU"), Resized: true}, nil
+}
+
+// resized is the description of a machine with another number of GPUs, which are linked as if
+// nothing were known of their links.
+func resized(was *clusterspec.Spec, gpus int) (*clusterspec.Spec, error) {
 	if len(was.Nodes) != 1 || was.Nodes[0].Count != 1 || len(was.Nodes[0].GPUs) != 1 {
-		return nil, errors.New("GPUs can be added to one machine whose GPUs are of one type: add nodes to a cluster (--add-nodes), or describe another one (--cluster)")
+		return nil, errors.New("GPUs can be added to one machine whose GPUs are of one type: add nodes to others, or describe another cluster (--cluster)")
+	}
+	if gpus < 1 {
+		return nil, errors.New("so many GPUs were not there: the machine needs one at least")
 	}
 	if gpus > cluster.MaxGroup {
 		return nil, fmt.Errorf("a machine with %d GPUs: %d are the most; describe several machines as a cluster (--cluster)", gpus, cluster.MaxGroup)
 	}
-	was.Nodes = slices.Clone(was.Nodes)
-	n := &was.Nodes[0]
+	out := *was
+	out.Nodes = slices.Clone(was.Nodes)
+	n := &out.Nodes[0]
 	n.GPUs = []clusterspec.GPUs{{Type: n.GPUs[0].Type, Count: gpus}}
 	n.Links = clusterspec.Links{}
-	return &Machine{Spec: was, Name: unit.CountOrNo(gpus, "GPU"), Resized: true}, nil
+	return &out, nil
 }
 
 // On is another cluster, by the name that its user gave it. Where it tells no tenants, it

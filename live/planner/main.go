@@ -125,6 +125,11 @@ func simulate(t *task, in io.Reader) result {
 	if q.Estimates, err = whatif.ParseEstimates(whatif.Believed); err == nil {
 		q.Policies, err = choices(&t.Question)
 	}
+	if err == nil && t.Question.Grow != "" {
+		if q.Machines, err = h.Grown(t.Question.Grow); err != nil {
+			err = fmt.Errorf("grow: %w", err)
+		}
+	}
 	if err != nil {
 		return result{No: refusal(api.Invalid, "%v", err)}
 	}
@@ -162,7 +167,7 @@ func answerOf(p *whatif.Plan) *api.Plan {
 	j := p.JSON()
 	out := &api.Plan{
 		Submitted: j.Jobs.Submitted, Compared: j.Jobs.Compared, InForce: j.InForce, Verdict: j.Verdict, Trust: p.Trust(),
-		Runs: []api.PlanRun{}, Users: []api.PlanGroup{}, Assumptions: j.Assumptions,
+		Runs: []api.PlanRun{}, Instead: p.Instead(), Users: []api.PlanGroup{}, Assumptions: j.Assumptions,
 	}
 	if j.From != nil {
 		out.From, out.To = *j.From, *j.To
@@ -181,6 +186,15 @@ func answerOf(p *whatif.Plan) *api.Plan {
 			run.Remarks = append(run.Remarks, text)
 		}
 		out.Runs = append(out.Runs, run)
+	}
+	for _, g := range j.Growths {
+		sizes := api.PlanGrowth{Policy: g.Policy, Sentence: g.Sentence, Points: []api.PlanSize{}}
+		for _, p := range g.Points {
+			sizes.Points = append(sizes.Points, api.PlanSize{
+				Growth: p.Growth, GPUs: p.GPUs, Jobs: p.Jobs, Left: p.Left, Wait: api.Of(p.Wait.Mean), JCT: api.Of(p.JCT.Mean), Saved: p.Saved,
+			})
+		}
+		out.Growths = append(out.Growths, sizes)
 	}
 	slices.SortStableFunc(j.Users, func(a, b whatif.GroupJSON) int { return cmp.Compare(b.Jobs, a.Jobs) })
 	for _, g := range j.Users[:min(len(j.Users), mostUsers)] {

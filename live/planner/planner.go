@@ -19,6 +19,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"time"
 
@@ -83,6 +84,9 @@ type result struct {
 // Check says what is wrong with a question, as a refusal, or nil.
 func Check(q *api.WhatIf) error {
 	_, err := choices(q)
+	if err == nil && strings.Count(q.Grow, ",") >= mostSizes {
+		err = fmt.Errorf("grow: %d sizes at most", mostSizes)
+	}
 	if err == nil && !q.Until.IsZero() && !q.Until.After(q.Since) {
 		err = fmt.Errorf("until (%s) is not after since (%s)", q.Until.Format(time.RFC3339), q.Since.Format(time.RFC3339))
 	}
@@ -92,8 +96,18 @@ func Check(q *api.WhatIf) error {
 	return nil
 }
 
-// choices are the policies that a question tries.
+// mostSizes bounds the machines on which a question has policies tried.
+const mostSizes = 4
+
+// choices are the policies that a question tries; there may be none where it is about
+// machines of other sizes.
 func choices(q *api.WhatIf) ([]experiment.Choice, error) {
+	if len(q.Policies) == 0 {
+		if q.Grow == "" {
+			return nil, errors.New("name a policy to try, or other sizes of the machine")
+		}
+		return nil, nil
+	}
 	var out []experiment.Choice
 	for _, text := range q.Policies {
 		c, err := experiment.ParseChoice(text)

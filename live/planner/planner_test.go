@@ -113,6 +113,32 @@ func TestAnswer(t *testing.T) {
 	refused(t, err, api.Conflict, "none has ended")
 }
 
+// Machines of other sizes are tried under the policy that was in force, and under others where
+// they are named.
+func TestSizes(t *testing.T) {
+	p := newPlanner(t, Limits{})
+	for policies, want := range map[string]int{"": 1, "srtf": 2} {
+		q := api.WhatIf{Policies: strings.Fields(policies), Grow: "1gpu,2gpus"}
+		out, err := p.Answer(context.Background(), "ann", q, past(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(out.Runs) != 1+want || len(out.Growths) != want {
+			t.Fatalf("%d runs, %+v", len(out.Runs), out.Growths)
+		}
+		for _, g := range out.Growths {
+			if len(g.Points) != 3 || g.Sentence == "" || g.Points[0].Growth != "" || g.Points[2].Growth != "+2 GPUs" || g.Points[2].GPUs != 4 || g.Points[0].Jobs != 4 {
+				t.Errorf("%+v", g)
+			}
+			if g.Points[2].Wait > g.Points[0].Wait {
+				t.Errorf("with two GPUs more jobs wait %v, without %v", g.Points[2].Wait, g.Points[0].Wait)
+			}
+		}
+	}
+	_, err := p.Answer(context.Background(), "ann", api.WhatIf{Grow: "-2gpus"}, past(t))
+	refused(t, err, api.Invalid, "one at least")
+}
+
 // A question that makes no sense starts no process.
 func TestSenseless(t *testing.T) {
 	p := New("/nowhere/norn", Limits{}, slog.New(slog.DiscardHandler))
@@ -126,6 +152,8 @@ func TestSenseless(t *testing.T) {
 		{api.WhatIf{Policies: []string{"tiresias(limits=x)"}}, "limits"},
 		{api.WhatIf{Policies: []string{"fifo("}}, "parenthesis"},
 		{api.WhatIf{Policies: []string{"fifo"}, Since: now, Until: now}, "not after"},
+		{api.WhatIf{}, "name a policy"},
+		{api.WhatIf{Policies: []string{"fifo"}, Grow: "1,2,3,4,5"}, "4 sizes at most"},
 	} {
 		_, err := p.Answer(context.Background(), "ann", c.q, nil)
 		refused(t, err, api.Invalid, c.word)

@@ -11,9 +11,15 @@ const usual = ['fifo', 'srtf', 'tiresias']; // that norn plan tries, too
 const periods = [[1, 'the last day'], [7, 'the last 7 days'], [30, 'the last 30 days'], [0, 'all that is kept']];
 
 let known = []; // policies of this Norn
-let chosen = { policy: '', settings: '', days: 7 };
+let chosen = { policy: '', settings: '', days: 7, grow: '' };
 let answer = null; // the last one, which stays while other views are looked at
 let given = 0; // when a question was given up last
+
+// sizes are those of the machine that are offered, as the API has them and in words.
+function sizes() {
+  if (store.status && store.status.nodes > 1) return [['', 'the machines that there are'], ['1,2,4', '1, 2, 4 nodes more'], ['-1', '1 node less']];
+  return [['', 'this machine'], ['1gpu,2gpus,4gpus', '1, 2, 4 GPUs more'], ['-1gpu', '1 GPU less'], ['1', 'a second one like it']];
+}
 
 // whatif shows the view until the signal ends, and asks at once if nothing was asked before.
 export function whatif(main, signal) {
@@ -21,14 +27,16 @@ export function whatif(main, signal) {
   const pick = h('select', { id: 'policy', onchange: () => { chosen.policy = pick.value; settings.disabled = !pick.value; } });
   const settings = h('input', { id: 'settings', placeholder: 'limits=3600', autocomplete: 'off', spellcheck: 'false', value: chosen.settings, oninput: () => { chosen.settings = settings.value.trim(); } });
   const period = h('select', { id: 'period', onchange: () => { chosen.days = Number(period.value); } }, periods.map(([n, name]) => h('option', { value: n, selected: n === chosen.days }, name)));
+  const size = h('select', { id: 'size', onchange: () => { chosen.grow = size.value; } });
   const go = h('button', { class: 'strong', id: 'try' }, 'What if?');
   const form = h('form', { class: 'bar', onsubmit: (e) => { e.preventDefault(); if (running) running.abort(); else ask(); } },
-    h('label', { for: 'policy' }, 'Under'), pick, h('label', { for: 'settings' }, 'with'), settings, h('label', { for: 'period' }, 'in'), period, go);
-  const parts = [runsPart(), usersPart(), jobsPart(), restsPart()];
+    h('label', { for: 'policy' }, 'Under'), pick, h('label', { for: 'settings' }, 'with'), settings, h('label', { for: 'period' }, 'in'), period, h('label', { for: 'size' }, 'on'), size, go);
+  const parts = [runsPart(), sizesPart(), usersPart(), jobsPart(), restsPart()];
   let running = null, offered = false;
   main.replaceChildren(glance, note, form, ...parts);
 
   async function offer() {
+    size.replaceChildren(...sizes().map(([grow, name]) => h('option', { value: grow, selected: grow === chosen.grow }, name)));
     if (!known.length) {
       try {
         known = (await api.get('/v1/policies', signal)).policies;
@@ -44,6 +52,7 @@ export function whatif(main, signal) {
   // question is what is asked, as the API has it.
   function question() {
     const q = { policies: chosen.policy ? [chosen.settings ? `${chosen.policy}(${chosen.settings})` : chosen.policy] : usual };
+    if (chosen.grow) q.grow = chosen.grow;
     if (chosen.days) q.since = new Date(Date.now() - chosen.days * 86400e3).toISOString();
     return q;
   }
@@ -74,7 +83,7 @@ export function whatif(main, signal) {
     const may = !store.me || store.me.operator;
     when(form, may);
     if (!may) text(glance, 'What-ifs tell of everybody\'s jobs, so they are for operators.');
-    parts.forEach((p) => when(p, may && Boolean(answer)));
+    parts.forEach((p) => when(p, may && Boolean(answer) && (!p.holds || p.holds(answer))));
     if (running) return;
     text(note, answer && may ? subject(answer) : '');
     if (!answer || !may) return;
@@ -159,6 +168,26 @@ function makeRun(r) {
   return e;
 }
 
+// sizesPart says how many nodes or GPUs are enough, where other sizes were asked for.
+function sizesPart() {
+  const t = table('Waits by size', column('policy'), column('size'), column('GPUs', 'num'), column('mean wait'), column('of waiting saved', 'num'), column('never end', 'num wide'));
+  const said = h('ul', { class: 'plain', id: 'enough' });
+  const e = section('sizes', 'How many GPUs are enough', h('p', { class: 'lead' }, 'Waits of the jobs that end on all sizes under a policy.'), said, t);
+  e.holds = (p) => Boolean(p.growths && p.growths.length);
+  e.update = (p) => {
+    if (!e.holds(p)) return;
+    said.replaceChildren(...[...p.growths.map((g) => g.sentence), p.instead].filter(Boolean).map((w) => h('li', {}, w)));
+    const top = Math.max(...p.growths.flatMap((g) => g.points.map((x) => x.wait_mean)));
+    t.body.replaceChildren(...p.growths.flatMap((g) => g.points.map((x) => {
+      const bar = meter(), wait = words.span(x.wait_mean);
+      bar.set(top ? x.wait_mean / top : 0, wait, x.growth ? '' : 'two');
+      return h('tr', {}, h('th', { scope: 'row', class: 'wrap' }, g.policy), h('td', {}, x.growth || 'as it is'), h('td', { class: 'num' }, String(x.gpus)), h('td', {}, bar, wait),
+        h('td', { class: 'num' }, x.growth ? words.percent(x.wait_saved) : ''), h('td', { class: 'num wide' }, x.jobs_left ? String(x.jobs_left) : ''));
+    })));
+  };
+  return e;
+}
+
 function usersPart() {
   const card = h('div');
   const e = section('gains', 'Who gains and loses', h('p', { class: 'lead' }, 'Mean time from submission to end, of the users of most jobs.'), card);
@@ -186,7 +215,7 @@ function jobsPart() {
 
 function restsPart() {
   const list = h('ul', { class: 'plain' });
-  const e = section('rests', 'What is assumed', h('p', { class: 'lead' }, 'Flags that are named are those of norn plan, in a terminal, which tries other estimates, costs and machines, too.'), list);
+  const e = section('rests', 'What is assumed', h('p', { class: 'lead' }, 'Flags that are named are those of norn plan, in a terminal, which tries other estimates, costs and clusters, too.'), list);
   e.update = (p) => list.replaceChildren(...p.assumptions.map((a) => h('li', {}, a)));
   return e;
 }
