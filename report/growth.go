@@ -180,10 +180,10 @@ func (c *Comparison) WriteGrowths(w io.Writer, width int) error {
 		return nil
 	}
 	t := &grid.Table{Cols: []grid.Column{
-		{Title: "POLICY", Least: 8}, {Title: "NODES"}, {Title: "GPUS", Right: true}, {Title: "MEAN WAIT", Right: true}, {Title: "P90", Right: true, Rank: 2},
+		{Title: "POLICY", Least: 8}, {Title: "SIZE"}, {Title: "GPUS", Right: true}, {Title: "MEAN WAIT", Right: true}, {Title: "P90", Right: true, Rank: 2},
 		{Title: "P99", Right: true, Rank: 3}, {Title: "MEAN JCT", Right: true, Rank: 1}, {Title: "WAITING SAVED", Right: true}, {Title: "HOURS PER GPU", Right: true, Rank: 4}, {Title: "LEFT", Right: true, Bare: true},
 	}}
-	lines := []string{"How many nodes are enough (times of the jobs that end on clusters of all these sizes):"}
+	lines := []string{"How many GPUs are enough (times of the jobs that end on clusters of all these sizes):"}
 	for i := range all {
 		lines = append(lines, all[i].Sentence())
 		all[i].rows(t)

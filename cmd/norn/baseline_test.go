@@ -100,7 +100,7 @@ func TestGrow(t *testing.T) {
 	out, _ := works(t, append(args, "--out", dir)...)
 	plain, _ := works(t, args[:len(args)-2]...)
 	rest, told := strings.CutPrefix(out, strings.TrimRight(plain, "\n"))
-	if !told || !strings.Contains(rest, "How many nodes are enough") || strings.Count(rest, "+1 node ") < 2 || strings.Count(rest, "as it is") < 2 {
+	if !told || !strings.Contains(rest, "How many GPUs are enough") || strings.Count(rest, "+1 node ") < 2 || strings.Count(rest, "as it is") < 2 {
 		t.Errorf("%s\nbeneath\n%s", rest, plain)
 	}
 	rows, err := csv.NewReader(strings.NewReader(must(t, append(args, "--table", "csv")...))).ReadAll()
@@ -112,7 +112,7 @@ func TestGrow(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, errOut, code := norn(t, "sim", path, "--cluster", "1x8", "--grow", "-1"); code != exitUsage || !strings.Contains(errOut, "--grow without 1 node there is no node") {
+	if _, errOut, code := norn(t, "sim", path, "--cluster", "1x8", "--grow", "-1"); code != exitUsage || !strings.Contains(errOut, "--grow: without 1 node there is no node") {
 		t.Error(errOut)
 	}
 }

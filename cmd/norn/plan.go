@@ -245,7 +245,7 @@ func (f *planning) machines(h *whatif.History) ([]*whatif.Machine, error) {
 	if f.grow != "" {
 		all, err := h.Grown(f.grow)
 		if err != nil {
-			return nil, misused("--grow %w", err)
+			return nil, misused("--grow: %w", err)
 		}
 		return all, nil
 	}

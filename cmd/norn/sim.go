@@ -459,7 +459,7 @@ func (f *simFlags) larger(x *experiment.Experiment) ([]experiment.Growth, error)
 	}
 	out, err := whatif.Grow(x.Spec, f.grow)
 	if err != nil {
-		return nil, misused("--grow %w", err)
+		return nil, misused("--grow: %w", err)
 	}
 	return out, nil
 }
