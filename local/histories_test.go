@@ -203,7 +203,7 @@ func playLive(t *testing.T, story *historytest.Story, second time.Duration) []st
 		endRuns(t, d.setup.State)
 	}()
 	ids := d.conduct(h, began, second)
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute + time.Duration(story.Ends()*float64(second))); ; time.Sleep(5 * time.Millisecond) {
 		s, err := d.Status(background)
 		if err != nil {
 			t.Fatal(err)
@@ -212,7 +212,7 @@ func playLive(t *testing.T, story *historytest.Story, second time.Duration) []st
 			break
 		}
 		if time.Now().After(deadline) { // on a loaded machine a round may be shorter than a start
-			t.Logf("with seconds of %v, %d of %d have ended after a minute", second, s.Ended, left)
+			t.Logf("with seconds of %v, %d of %d have ended a minute after all should have", second, s.Ended, left)
 			break
 		}
 	}

@@ -93,6 +93,13 @@ func (s *Story) Leave() (n int) {
 	return n
 }
 
+// Ends is when the last thing of a story happens, in its seconds.
+func (s *Story) Ends() float64 {
+	at, _, _ := strings.Cut(s.Expected[len(s.Expected)-1], " ")
+	seconds, _ := strconv.ParseFloat(at, 64) // 0 where nothing is expected
+	return seconds
+}
+
 // Scaled is a policy whose times are those of a world with shorter seconds.
 func Scaled(c experiment.Choice, second time.Duration) (experiment.Choice, error) {
 	out := experiment.Choice{Policy: c.Policy}
