@@ -148,11 +148,19 @@ func (b *box) kill() {
 // until waits for something that must come.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(60 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+	if !within(time.Minute, ok) {
+		t.Fatalf("it did not come about that %s", what)
+	}
+}
+
+// within waits for something for so long at most, and tells whether it came.
+func within(most time.Duration, ok func() bool) bool {
+	for deadline := time.Now().Add(most); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("it did not come about that %s", what)
+			return false
 		}
 	}
+	return true
 }
 
 // spec is a job; one that saves its state can be resized.

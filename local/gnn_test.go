@@ -50,7 +50,7 @@ func TestGNN(t *testing.T) {
 	h.running(id, 1)
 	cores(1.5)
 	h.made("heard-1500")
-	other := h.submit(api.JobSpec{Command: []string{"sh", "-c", "while [ ! -e enough ]; do sleep 0.05; done"}, Dir: h.work, GPUs: api.Fixed(1), PerGPU: 1})
+	other := h.submit(api.JobSpec{Command: []string{"sh", "-c", awaits("enough")}, Dir: h.work, GPUs: api.Fixed(1), PerGPU: 1})
 	cores(1)
 	h.made("heard-1000")
 	h.make("enough")

@@ -203,18 +203,16 @@ func playLive(t *testing.T, story *historytest.Story, second time.Duration) []st
 		endRuns(t, d.setup.State)
 	}()
 	ids := d.conduct(h, began, second)
-	for deadline := time.Now().Add(time.Minute + time.Duration(story.Ends()*float64(second))); ; time.Sleep(5 * time.Millisecond) {
+	ended := 0
+	if !within(time.Minute+time.Duration(story.Ends()*float64(second)), func() bool {
 		s, err := d.Status(background)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.Ended >= left {
-			break
-		}
-		if time.Now().After(deadline) { // on a loaded machine a round may be shorter than a start
-			t.Logf("with seconds of %v, %d of %d have ended a minute after all should have", second, s.Ended, left)
-			break
-		}
+		ended = s.Ended
+		return ended >= left
+	}) { // on a loaded machine a round may be shorter than a start
+		t.Logf("with seconds of %v, %d of %d have ended a minute after all should have", second, ended, left)
 	}
 	names := map[string]string{}
 	for name, id := range ids {

@@ -51,7 +51,7 @@ func TestMerge(t *testing.T) {
 	})
 	h.orders(func(*sched.View, *sched.Plan) {})
 	submit := func(i int) string {
-		spec := h.sh(1, fmt.Sprintf(`trap "exit 75" TERM; echo >> up%d; while [ ! -e end%d ]; do sleep 0.05; done`, i, i))
+		spec := h.sh(1, fmt.Sprintf(`trap "exit 75" TERM; echo >> up%d; `, i)+awaits(fmt.Sprint("end", i)))
 		spec.Backbone, spec.Stop.Mode, spec.Estimate = "llama", "checkpoint", 400
 		return h.submit(spec)
 	}

@@ -161,7 +161,7 @@ func TestThrottledArray(t *testing.T) {
 	longtest.Skip(t)
 	t.Parallel()
 	h := newHere(t, "fifo", 4, nil)
-	spec := h.sh(1, "touch up$NORN_ARRAY_INDEX; while [ ! -e go$NORN_ARRAY_INDEX ]; do sleep 0.05; done")
+	spec := h.sh(1, "touch up$NORN_ARRAY_INDEX; "+awaits("go$NORN_ARRAY_INDEX"))
 	spec.Array = "1-5%2"
 	id := h.submit(spec)
 	h.waitFor("1_1 running, 1_2 running, 1_3 held, 1_4 held, 1_5 held")
@@ -198,7 +198,7 @@ func TestRunningOfUser(t *testing.T) {
 			t.Parallel()
 			h := newHere(t, "fifo", 4, func(o *local.Options) { o.Limits.Quotas.User = q })
 			for i := range 4 {
-				spec := h.sh(1, fmt.Sprintf("while [ ! -e go%d ]; do sleep 0.05; done", i+1))
+				spec := h.sh(1, awaits(fmt.Sprint("go", i+1)))
 				spec.Priority, spec.Memory = int32(i), 1<<30
 				if _, err := h.Submit(background, h.plain(), spec); err != nil {
 					t.Fatal(err)

@@ -20,7 +20,7 @@ func TestReadings(t *testing.T) {
 	longtest.Skip(t)
 	t.Parallel()
 	h := newHere(t, "ymir(profile=0s,interval=1s,gap=1s)", 1, nil)
-	spec := h.sh(1, `while [ ! -e end ]; do sleep 0.05; done`)
+	spec := h.sh(1, awaits("end"))
 	spec.Backbone, spec.Dataset, spec.Batch = "vit", "shapes", 10
 	id := h.submit(spec)
 	h.running(id, 1)
@@ -78,7 +78,7 @@ func TestSlowDevice(t *testing.T) {
 	t.Parallel()
 	h := newHere(t, "fifo", 4, nil)
 	for round := range 3 {
-		spec := h.sh(1, "while [ ! -e end"+strconv.Itoa(round)+" ]; do sleep 0.05; done")
+		spec := h.sh(1, awaits("end"+strconv.Itoa(round)))
 		spec.Name = "same"
 		ids := []string{h.submit(spec), h.submit(spec), h.submit(spec), h.submit(spec)}
 		tell := func(samples int64, when api.Seconds) {

@@ -48,7 +48,7 @@ func TestResident(t *testing.T) {
 	longtest.Skip(t)
 	t.Parallel()
 	h := newHere(t, "fifo", 1, idle(time.Hour))
-	const tells = `while [ ! -e residents ]; do sleep 0.05; done; echo $NORN_RESIDENT >> told`
+	tells := awaits("residents") + "; echo $NORN_RESIDENT >> told"
 	h.until(h.submit(h.tunes("llama", tells)), api.Done)
 	h.until(h.submit(h.tunes("llama", tells)), api.Done)
 	first := h.residents()

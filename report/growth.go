@@ -15,7 +15,7 @@ import (
 	"github.com/norn-scheduler/norn/internal/grid"
 )
 
-// Growth tells how waits change with the number of nodes, under one policy.
+// Growth tells how waits change with the size of the cluster, under one policy.
 type Growth struct {
 	Policy string
 	Points []Point // in order of GPUs; one of them is the cluster that is asked about
@@ -101,7 +101,7 @@ const (
 	ample  = 0.01 // of completion times: where waits are less, no node is needed
 )
 
-// Sentence says how many nodes are worth their place, of the sizes that were tried.
+// Sentence says how many nodes or GPUs are worth their place, of the sizes that were tried.
 func (g *Growth) Sentence() string {
 	at := g.asItIs()
 	is := &g.Points[at]
@@ -172,7 +172,7 @@ func Instead(all []Growth) string {
 	return ""
 }
 
-// WriteGrowths writes how waits change with the number of nodes, for a terminal of so many
+// WriteGrowths writes how waits change with the size of the cluster, for a terminal of so many
 // columns: what it comes to, and a table. It writes nothing where no run tells of it.
 func (c *Comparison) WriteGrowths(w io.Writer, width int) error {
 	all := c.Growths()

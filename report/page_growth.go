@@ -8,13 +8,13 @@ import (
 	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
-// growthView is how waits change with the number of nodes.
+// growthView is how waits change with the size of the cluster.
 type growthView struct {
 	Sentences []string
 	Rows      []growthRow
 }
 
-type growthRow struct{ Policy, Nodes, GPUs, Wait, P99, JCT, Saved, Left string }
+type growthRow struct{ Policy, Size, GPUs, Wait, P99, JCT, Saved, Left string }
 
 func newGrowthView(c *Comparison) growthView {
 	if c == nil {
@@ -27,7 +27,7 @@ func newGrowthView(c *Comparison) growthView {
 		v.Sentences = append(v.Sentences, g.Sentence())
 		for k := range g.Points {
 			p := &g.Points[k]
-			row := growthRow{Policy: short(g.Policy), Nodes: short(cmp.Or(p.Growth, "as it is")), GPUs: number(p.GPUs), Wait: "-", P99: "-", JCT: "-"}
+			row := growthRow{Policy: short(g.Policy), Size: short(cmp.Or(p.Growth, "as it is")), GPUs: number(p.GPUs), Wait: "-", P99: "-", JCT: "-"}
 			if p.Jobs > 0 {
 				row.Wait, row.P99, row.JCT = unit.Human(p.Wait.Mean), unit.Human(p.Wait.P99), unit.Human(p.JCT.Mean)
 			}

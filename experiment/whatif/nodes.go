@@ -74,11 +74,12 @@ func (h *History) Grown(text string) ([]*Machine, error) {
 // with is the cluster that was there, changed.
 func (h *History) with(was *cluster.Cluster, how change) (*Machine, error) {
 	if how.gpus != 0 {
-		m, err := h.Resized(gpus(was) + how.gpus)
-		if m != nil {
-			m.Name = how.name
+		is, err := h.Was()
+		if err != nil {
+			return nil, err
 		}
-		return m, err
+		spec, err := resized(is, is.GPUs()+how.gpus)
+		return &Machine{Spec: spec, Name: how.name, Resized: true}, err
 	}
 	c, m, err := how.made(was)
 	if err != nil {
@@ -107,7 +108,7 @@ func Grow(spec *clusterspec.Spec, text string) ([]experiment.Growth, error) {
 	var out []experiment.Growth
 	for _, how := range steps {
 		if how.gpus != 0 {
-			grown, err := resized(spec, gpus(was)+how.gpus)
+			grown, err := resized(spec, spec.GPUs()+how.gpus)
 			if err != nil {
 				return nil, err
 			}
@@ -198,16 +199,6 @@ func changes(was *cluster.Cluster, text string) ([]change, error) {
 		out = append(out, how)
 	}
 	return out, nil
-}
-
-// gpus counts the GPUs of a cluster.
-func gpus(c *cluster.Cluster) (n int) {
-	for id := range cluster.NodeID(c.Nodes()) {
-		for _, x := range c.Node(id).GPUs {
-			n += x.Count
-		}
-	}
-	return n
 }
 
 // usual are nodes such as a cluster has most, of those with GPUs.

@@ -167,7 +167,7 @@ func answerOf(p *whatif.Plan) *api.Plan {
 	j := p.JSON()
 	out := &api.Plan{
 		Submitted: j.Jobs.Submitted, Compared: j.Jobs.Compared, InForce: j.InForce, Verdict: j.Verdict, Trust: p.Trust(),
-		Runs: []api.PlanRun{}, Instead: p.Instead(), Users: []api.PlanGroup{}, Assumptions: j.Assumptions,
+		Runs: []api.PlanRun{}, Growths: planGrowths(j.Growths), Instead: p.Instead(), Users: []api.PlanGroup{}, Assumptions: j.Assumptions,
 	}
 	if j.From != nil {
 		out.From, out.To = *j.From, *j.To
@@ -187,15 +187,6 @@ func answerOf(p *whatif.Plan) *api.Plan {
 		}
 		out.Runs = append(out.Runs, run)
 	}
-	for _, g := range j.Growths {
-		sizes := api.PlanGrowth{Policy: g.Policy, Sentence: g.Sentence, Points: []api.PlanSize{}}
-		for _, p := range g.Points {
-			sizes.Points = append(sizes.Points, api.PlanSize{
-				Growth: p.Growth, GPUs: p.GPUs, Jobs: p.Jobs, Left: p.Left, Wait: api.Of(p.Wait.Mean), JCT: api.Of(p.JCT.Mean), Saved: p.Saved,
-			})
-		}
-		out.Growths = append(out.Growths, sizes)
-	}
 	slices.SortStableFunc(j.Users, func(a, b whatif.GroupJSON) int { return cmp.Compare(b.Jobs, a.Jobs) })
 	for _, g := range j.Users[:min(len(j.Users), mostUsers)] {
 		u := api.PlanGroup{Name: g.Name, Jobs: g.Jobs, JCT: []*api.Seconds{}}
@@ -203,6 +194,19 @@ func answerOf(p *whatif.Plan) *api.Plan {
 			u.JCT = append(u.JCT, (*api.Seconds)(mean))
 		}
 		out.Users = append(out.Users, u)
+	}
+	return out
+}
+
+func planGrowths(of []report.GrowthJSON) (out []api.PlanGrowth) {
+	for _, g := range of {
+		sizes := api.PlanGrowth{Policy: g.Policy, Sentence: g.Sentence, Points: []api.PlanSize{}}
+		for _, p := range g.Points {
+			sizes.Points = append(sizes.Points, api.PlanSize{
+				Growth: p.Growth, GPUs: p.GPUs, Jobs: p.Jobs, Left: p.Left, Wait: api.Of(p.Wait.Mean), JCT: api.Of(p.JCT.Mean), Saved: p.Saved,
+			})
+		}
+		out = append(out, sizes)
 	}
 	return out
 }

@@ -83,7 +83,7 @@ export function whatif(main, signal) {
     const may = !store.me || store.me.operator;
     when(form, may);
     if (!may) text(glance, 'What-ifs tell of everybody\'s jobs, so they are for operators.');
-    parts.forEach((p) => when(p, may && Boolean(answer) && (!p.holds || p.holds(answer))));
+    parts.forEach((p) => when(p, may && Boolean(answer)));
     if (running) return;
     text(note, answer && may ? subject(answer) : '');
     if (!answer || !may) return;
@@ -173,12 +173,12 @@ function sizesPart() {
   const t = table('Waits by size', column('policy'), column('size'), column('GPUs', 'num'), column('mean wait'), column('of waiting saved', 'num'), column('never end', 'num wide'));
   const said = h('ul', { class: 'plain', id: 'enough' });
   const e = section('sizes', 'How many GPUs are enough', h('p', { class: 'lead' }, 'Waits of the jobs that end on all sizes under a policy.'), said, t);
-  e.holds = (p) => Boolean(p.growths && p.growths.length);
   e.update = (p) => {
-    if (!e.holds(p)) return;
-    said.replaceChildren(...[...p.growths.map((g) => g.sentence), p.instead].filter(Boolean).map((w) => h('li', {}, w)));
-    const top = Math.max(...p.growths.flatMap((g) => g.points.map((x) => x.wait_mean)));
-    t.body.replaceChildren(...p.growths.flatMap((g) => g.points.map((x) => {
+    const all = p.growths || [];
+    when(e, all.length > 0);
+    said.replaceChildren(...[...all.map((g) => g.sentence), p.instead].filter(Boolean).map((w) => h('li', {}, w)));
+    const top = Math.max(...all.flatMap((g) => g.points.map((x) => x.wait_mean)), 0);
+    t.body.replaceChildren(...all.flatMap((g) => g.points.map((x) => {
       const bar = meter(), wait = words.span(x.wait_mean);
       bar.set(top ? x.wait_mean / top : 0, wait, x.growth ? '' : 'two');
       return h('tr', {}, h('th', { scope: 'row', class: 'wrap' }, g.policy), h('td', {}, x.growth || 'as it is'), h('td', { class: 'num' }, String(x.gpus)), h('td', {}, bar, wait),
