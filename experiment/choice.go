@@ -12,6 +12,7 @@ import (
 	"github.com/norn-scheduler/norn/experiment/foreign"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy"
+	"github.com/norn-scheduler/norn/policy/defrag"
 	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
@@ -239,6 +240,15 @@ func ParseChoice(text string, own ...policy.Entry) (Choice, error) {
 		}
 	}
 	return c, nil
+}
+
+// Moving is the policy that the choice has made with moves before its decisions, as defrag.Wrap adds them.
+// Nothing is added where moves is nil, or where the policy shares GPUs.
+func (c *Choice) Moving(p sched.Policy, moves *defrag.Config) sched.Policy {
+	if moves == nil || c.Shares() {
+		return p
+	}
+	return defrag.Wrap(p, *moves)
 }
 
 // ParseChoices reads a list of policies with commas between them, each as ParseChoice

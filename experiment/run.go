@@ -335,10 +335,8 @@ func (x *Experiment) site() (*clusterspec.Site, error) {
 func (x *Experiment) policy(c Choice, site *clusterspec.Site, all *made) (sched.Policy, error) {
 	build := func() (sched.Policy, error) {
 		p, err := c.Make()
-		if err == nil && x.Defrag != nil && !c.Shares() {
-			p = defrag.Wrap(p, *x.Defrag)
-		}
 		if err == nil {
+			p = c.Moving(p, x.Defrag)
 			all.add(p, x.Messages)
 		}
 		return p, err

@@ -101,7 +101,7 @@ func (d *Daemon) config(journal *live.Journal) live.Config {
 	return live.Config{
 		World: d, Planner: opt.Planner, Journal: journal, Log: opt.Log, Version: opt.Version, Kind: "kube", Name: opt.Name,
 		Cluster: func() (*cluster.Cluster, error) { return d.nodes.build() }, Tenants: d.tenants, Names: d.deviceName,
-		Policy: opt.Policy, Estimator: opt.Estimator, Estimates: opt.Estimates, Speeds: opt.Speeds,
+		Policy: opt.Policy, Defrag: opt.Defrag, Estimator: opt.Estimator, Estimates: opt.Estimates, Speeds: opt.Speeds,
 		Compact: opt.Compact, Recent: opt.Recent,
 		Tell: recovery{d}.recall, Folded: func() {}, Recall: d.known, Refit: func() (bool, error) { return false, nil }, Exclude: func(*cluster.Cluster) {},
 		Ordered: func([]eventlog.Event) (func() error, error) { return nil, nil }, Orders: func() []eventlog.Event { return nil },

@@ -17,6 +17,7 @@ import (
 	"github.com/norn-scheduler/norn/live/planner"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/perf/predict"
+	"github.com/norn-scheduler/norn/policy/defrag"
 	"github.com/norn-scheduler/norn/tenant"
 )
 
@@ -31,6 +32,7 @@ type Options struct {
 	State     string          // folder of the event log and of the history; it may be empty, and may be lost
 
 	Policy    experiment.Choice
+	Defrag    *defrag.Config               // moves Jobs together for gangs that would wait; nil: nobody does
 	Tenants   func() (*tenant.Tree, error) // nil: nobody has a guarantee or a limit
 	Estimator predict.Estimator            // nil: users' estimates alone
 	Estimates string                       // its name, for logs

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/norn-scheduler/norn/eventlog"
@@ -18,7 +19,22 @@ func Launched(d *Daemon, l *Job) (took time.Duration) {
 		Average(&d.costs.Base.Start, took)
 		d.Tally.Starts.Observe((d.Loop.Now() - r.Job.Submit).Seconds())
 	}
+	d.reshapes()
 	return took
+}
+
+// Saved measures how long a run took to save its state, now that it has left its devices.
+func Saved(d *Daemon, l *Job) {
+	Average(&d.costs.Base.Checkpoint, d.Loop.Now()-l.Decided)
+	d.reshapes()
+}
+
+// reshapes has policies believe that a job which goes on elsewhere, or with another number of GPUs, stands
+// still while it saves its state and starts again: as much as was measured of each.
+func (d *Daemon) reshapes() {
+	c := &d.costs.Base
+	c.Migrate = c.Checkpoint + cmp.Or(c.Restore, c.Start)
+	c.Resize = c.Migrate
 }
 
 // CarryOut carries out what every world does alike on a verdict. A run that is to be thrown
@@ -35,7 +51,7 @@ func CarryOut(d *Daemon, l *Job, v *Verdict) {
 		d.Loop.Emit(eventlog.Event{Kind: eventlog.Gone, Job: l.ID})
 	}
 	if v.Saved {
-		Average(&d.costs.Base.Checkpoint, d.Loop.Now()-l.Decided)
+		Saved(d, l)
 	}
 	switch {
 	case v.Wait > 0:

@@ -24,6 +24,7 @@ import (
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/perf/predict"
 	"github.com/norn-scheduler/norn/perf/predict/devices"
+	"github.com/norn-scheduler/norn/policy/defrag"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/tenant"
@@ -61,6 +62,7 @@ type Config struct {
 	Names   Names
 
 	Policy    experiment.Choice
+	Defrag    *defrag.Config // moves jobs together for gangs that would wait, under policies that do not share GPUs; nil: nobody does
 	Estimator predict.Estimator
 	Estimates string        // its name, for logs
 	Speeds    perf.Typed    // what is believed of speeds
@@ -345,7 +347,7 @@ func (d *Daemon) newEngine() error {
 		budget = 0
 	}
 	d.eng = engine.New(engine.Config{
-		Cluster: d.st.Cluster, Tenants: d.st.Tenants, Policy: p, PolicyName: d.choice.Policy,
+		Cluster: d.st.Cluster, Tenants: d.st.Tenants, Policy: d.choice.Moving(p, d.cfg.Defrag), PolicyName: d.choice.Policy,
 		Estimator: d.cfg.Estimator, Costs: d.costs, Speeds: d.cfg.Speeds, Sharing: belief(), Transfer: d.cfg.Transfer, Believe: believe, Exclusive: !d.choice.Shares(), Seed: 1, Sinks: []engine.Sink{d}, Budget: budget, Each: workers.Pool(0),
 	}, d.cfg.World)
 	d.eng.Resume(d.st)

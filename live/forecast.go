@@ -15,6 +15,7 @@ import (
 	"github.com/norn-scheduler/norn/internal/workers"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/policy/defrag"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/state"
@@ -28,6 +29,7 @@ type forecast struct {
 	header eventlog.Header
 	events []eventlog.Event
 	choice experiment.Choice
+	moves  *defrag.Config
 	costs  perf.Costs
 	gains  perf.Transfer
 	speeds perf.Typed
@@ -38,7 +40,7 @@ type forecast struct {
 
 // forecast copies the present state.
 func (d explainer) forecast() *forecast {
-	f := &forecast{choice: d.choice, costs: *d.costs, gains: d.cfg.Transfer, speeds: d.cfg.Speeds, now: max(d.Loop.Now(), d.st.Now), programs: d.programs}
+	f := &forecast{choice: d.choice, moves: d.cfg.Defrag, costs: *d.costs, gains: d.cfg.Transfer, speeds: d.cfg.Speeds, now: max(d.Loop.Now(), d.st.Now), programs: d.programs}
 	f.header.Describe(d.st.Cluster, d.st.Tenants)
 	f.header.Begins, f.header.Usage = f.now, Usage(d.st, d.st.Tenants)
 	f.events = Inventory(d.st.Cluster, d.st.Now)
@@ -99,7 +101,7 @@ func (f *forecast) play(ctx context.Context, begun func(key string, at time.Dura
 	}
 	defer end()
 	world := sim.New(sim.Config{Source: trace.FromMemory(nil), Model: f.speeds, Costs: f.costs})
-	e := engine.New(engine.Config{Cluster: c, Tenants: tenants, Policy: p, PolicyName: f.choice.Policy, Costs: &f.costs, Speeds: f.speeds, Sharing: belief(), Transfer: f.gains, Believe: f.choice.Believe(), Exclusive: !f.choice.Shares(), Seed: 1, Sinks: []engine.Sink{seen}, Each: workers.Pool(0)}, world)
+	e := engine.New(engine.Config{Cluster: c, Tenants: tenants, Policy: f.choice.Moving(p, f.moves), PolicyName: f.choice.Policy, Costs: &f.costs, Speeds: f.speeds, Sharing: belief(), Transfer: f.gains, Believe: f.choice.Believe(), Exclusive: !f.choice.Shares(), Seed: 1, Sinks: []engine.Sink{seen}, Each: workers.Pool(0)}, world)
 	e.Resume(s)
 	if err := world.Attach(s); err != nil {
 		return false, err

@@ -8,6 +8,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/policy/defrag"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/tenant"
 )
@@ -27,6 +28,9 @@ func (d recovery) begin(n int, origin time.Time, was *state.State, c *cluster.Cl
 	h := eventlog.Header{
 		World: d.cfg.Kind, Policy: d.choice.Policy, Settings: d.choice.Settings, Estimate: d.cfg.Estimates,
 		Next: d.next.Load(), Cluster: d.cfg.Name, Origin: origin,
+	}
+	if m := d.cfg.Defrag; m != nil {
+		h.Conditions = append(h.Conditions, eventlog.Setting{Name: defrag.Flag, Value: m.Text()})
 	}
 	if err := d.keepEnded(); err != nil {
 		return nil, err

@@ -236,7 +236,7 @@ func (d *Daemon) stands(l *entry, s *rundir.Status) {
 		l.began = d.Loop.Now()
 		d.launched(l, r)
 	case vacate:
-		live.Average(&d.Costs().Base.Checkpoint, d.Loop.Now()-l.Decided)
+		live.Saved(d.Daemon, &l.Job)
 		d.Loop.Emit(eventlog.Event{Kind: eventlog.Gone, Job: l.ID})
 	}
 }

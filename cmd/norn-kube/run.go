@@ -21,6 +21,7 @@ import (
 	"github.com/norn-scheduler/norn/kube/names"
 	"github.com/norn-scheduler/norn/live/planner"
 	"github.com/norn-scheduler/norn/local/config"
+	"github.com/norn-scheduler/norn/policy/defrag"
 )
 
 // runFlags are what norn kube run and up take.
@@ -29,6 +30,7 @@ type runFlags struct {
 	scheduler, nodes                                                            string
 	lost, lease, renew, retry                                                   time.Duration
 	workers                                                                     int
+	defrag                                                                      float64
 	inCluster, debug                                                            bool
 }
 
@@ -37,6 +39,7 @@ func (f *runFlags) bind(set *pflag.FlagSet) {
 	set.StringVar(&f.state, "state", "", "folder of the log and the history, which may be lost (default: in the state folder of the user)")
 	set.StringVar(&f.socket, "socket", "", "path of the socket of norn's API (default: norn.sock in the state folder)")
 	set.StringVar(&f.namespace, "namespace", "norn-system", "namespace of the Lease by which one of several norns leads")
+	set.Float64Var(&f.defrag, defrag.Flag, 0, "have running Jobs moved together for a gang that would wait beside free GPUs, if so many times the cost is won, such as 2; 0: no Job is moved for that")
 	set.StringVar(&f.stop, "stop", "restart", "what becomes of the work of Jobs that do not tell by the label "+names.Stop+": checkpoint, restart, last-save or never")
 	set.StringVar(&f.scheduler, "scheduler-name", names.Scheduler, "schedulerName by which pods ask for this norn; another one than the usual needs a --namespace of its own")
 	set.StringVar(&f.nodes, "nodes", "", "label selector of the nodes that are for this norn, such as pool=training (default: all)")
@@ -120,6 +123,12 @@ func (f *runFlags) run(ctx context.Context, errOut io.Writer) error {
 	if err != nil {
 		return &misuse{err.Error()}
 	}
+	var moves *defrag.Config
+	if f.defrag != 0 {
+		if moves, err = defrag.Live(f.defrag); err != nil {
+			return &misuse{fmt.Sprintf("--defrag %v", err)}
+		}
+	}
 	stop, ok := job.ParseStopMode(f.stop)
 	if !ok || stop == job.Freeze {
 		return &misuse{fmt.Sprintf("--stop %s: write checkpoint, restart, last-save or never", f.stop)}
@@ -156,7 +165,7 @@ func (f *runFlags) run(ctx context.Context, errOut io.Writer) error {
 	}
 	me := uint32(os.Getuid())
 	return kube.Serve(ctx, e, kube.Options{
-		Client: client, Dynamic: extra, Name: name, Scheduler: f.scheduler, Nodes: nodes, State: f.state, Policy: choice, Stop: stop, NodeLost: f.lost, Workers: f.workers, Planner: simulating(log), Version: version(), Log: log,
+		Client: client, Dynamic: extra, Name: name, Scheduler: f.scheduler, Nodes: nodes, State: f.state, Policy: choice, Defrag: moves, Stop: stop, NodeLost: f.lost, Workers: f.workers, Planner: simulating(log), Version: version(), Log: log,
 	}, server.Config{
 		Socket: f.socket, Version: version(), Metrics: true, Log: log, Operators: func(uid uint32, _ string) bool { return uid == me || uid == 0 },
 	}, kube.Doors{Health: f.health, API: f.listen})

@@ -267,12 +267,9 @@ func (f *planning) manage(cmd *cobra.Command, q *whatif.Question) (err error) {
 		}
 	}
 	if cmd.Flags().Changed("defrag") {
-		if !(f.defrag >= 1) {
-			return misused("--defrag %v: write 1 or more", f.defrag)
+		if moves, err = defrag.Winning(f.defrag); err != nil {
+			return misused("--defrag %w", err)
 		}
-		c := defrag.NewConfig()
-		c.Margin = f.defrag
-		moves = &c
 	}
 	if asleep == nil && moves == nil {
 		return nil

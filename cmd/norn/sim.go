@@ -553,12 +553,9 @@ func (f *simFlags) experiment(cmd *cobra.Command) (*experiment.Experiment, error
 		}
 	}
 	if cmd.Flags().Changed("defrag") {
-		if !(f.defrag >= 1) {
-			return nil, misused("--defrag %v: write 1 or more", f.defrag)
+		if x.Defrag, err = defrag.Winning(f.defrag); err != nil {
+			return nil, misused("--defrag %w", err)
 		}
-		moves := defrag.NewConfig()
-		moves.Margin = f.defrag
-		x.Defrag = &moves
 	}
 	if f.sockets != "" {
 		if x.Sockets, err = trace.ReadSockets(f.sockets); err != nil {

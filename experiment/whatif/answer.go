@@ -114,6 +114,9 @@ func (q *Question) experiment(m *Machine, script []eventlog.Event, costs *perf.C
 		World: func(c *sim.Config) { c.Script = slices.Clone(script) },
 	}
 	header := &q.History.Parts[0].Header
+	if x.Defrag == nil && m.Name == "" {
+		x.Defrag = q.History.moved()
+	}
 	if header.World != experiment.Simulated && m.Name == "" {
 		x.Model = perf.Reference{} // a live world counts what was done in seconds, wherever it was
 	}

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -141,6 +142,18 @@ func (h *History) Was() (*clusterspec.Spec, error) {
 
 // last is the header of the last log of a history.
 func (h *History) last() *eventlog.Header { return &h.Parts[len(h.Parts)-1].Header }
+
+// moved is how a live world moved jobs together at the end of a history; nil: it did not.
+func (h *History) moved() *defrag.Config {
+	for _, c := range h.last().Conditions {
+		if c.Name == defrag.Flag && h.last().World != experiment.Simulated {
+			margin, _ := strconv.ParseFloat(c.Value, 64)
+			moves, _ := defrag.Live(margin) // nil where the log has none that makes sense
+			return moves
+		}
+	}
+	return nil
+}
 
 // Resized is the machine that was there with another number of GPUs, and all else as it
 // was. It fails where that is not one machine whose GPUs are of one type.

@@ -28,6 +28,7 @@ type Settings struct {
 	Namespace string
 	Image     string // with both programs; see the Dockerfile of this folder
 	Policy    string // as in norn sim
+	Defrag    string // what moves that bring Jobs together must win, over their cost; 0: nothing is moved for that
 	Stop      string // what becomes of the work of Jobs that do not tell
 	Nodes     string // label selector of the nodes that are for Norn; empty: all
 	Replicas  int
@@ -36,7 +37,7 @@ type Settings struct {
 
 // Default are the settings of somebody who has decided nothing.
 func Default() Settings {
-	return Settings{Namespace: "norn-system", Image: "norn-kube:latest", Policy: "fifo", Stop: "restart", Replicas: 2, Admission: true}
+	return Settings{Namespace: "norn-system", Image: "norn-kube:latest", Policy: "fifo", Defrag: "0", Stop: "restart", Replicas: 2, Admission: true}
 }
 
 // check finds what no cluster would take.
@@ -50,13 +51,16 @@ func (s *Settings) check() error {
 	if s.Replicas < 1 {
 		return fmt.Errorf("%d replicas schedule nothing", s.Replicas)
 	}
+	if x, err := strconv.ParseFloat(s.Defrag, 64); err != nil || x != 0 && !(x >= 1) {
+		return fmt.Errorf("defrag %q: write 0, or 1 or more", s.Defrag)
+	}
 	return nil
 }
 
 // settled are the values of the template that Settings decide, as YAML or as expressions of Helm.
 type settled struct {
-	Namespace, NamespaceArg, Image, Policy, Stop, Nodes, Replicas string
-	Whole, Admission                                              bool
+	Namespace, NamespaceArg, Image, Policy, Defrag, Stop, Nodes, Replicas string
+	Whole, Admission                                                      bool
 }
 
 // suspended are the groups of kinds beside Jobs whose objects Norn suspends, as lists of YAML.
@@ -85,7 +89,7 @@ func fill(h settled) (string, error) {
 	}
 	s := scope{holes: map[string]string{
 		"Group": names.Group, "Own": "['" + strings.Join(Own(), "', '") + "']", "OwnText": strings.Join(short, ", "),
-		"Namespace": h.Namespace, "NamespaceArg": h.NamespaceArg, "Image": h.Image, "Policy": h.Policy, "Stop": h.Stop, "Nodes": h.Nodes, "Replicas": h.Replicas,
+		"Namespace": h.Namespace, "NamespaceArg": h.NamespaceArg, "Image": h.Image, "Policy": h.Policy, "Defrag": h.Defrag, "Stop": h.Stop, "Nodes": h.Nodes, "Replicas": h.Replicas,
 	}}
 	with := func(part bool) (out []scope) {
 		if part {
@@ -108,7 +112,7 @@ func Manifests(s Settings) (string, error) {
 		return "", err
 	}
 	return fill(settled{
-		Namespace: s.Namespace, NamespaceArg: quote(s.Namespace), Image: quote(s.Image), Policy: quote(s.Policy), Stop: quote(s.Stop), Nodes: quote(s.Nodes),
+		Namespace: s.Namespace, NamespaceArg: quote(s.Namespace), Image: quote(s.Image), Policy: quote(s.Policy), Defrag: quote(s.Defrag), Stop: quote(s.Stop), Nodes: quote(s.Nodes),
 		Replicas: strconv.Itoa(s.Replicas), Whole: true, Admission: s.Admission,
 	})
 }
@@ -140,7 +144,7 @@ func Helm(version string) ([]File, error) {
 	const ns = "{{ .Release.Namespace }}"
 	value := func(name string) string { return "{{ .Values." + name + " | quote }}" }
 	body, err := fill(settled{
-		Namespace: ns, NamespaceArg: "{{ .Release.Namespace | quote }}", Image: value("image"), Policy: value("policy"), Stop: value("stop"), Nodes: value("nodes"),
+		Namespace: ns, NamespaceArg: "{{ .Release.Namespace | quote }}", Image: value("image"), Policy: value("policy"), Defrag: value("defrag"), Stop: value("stop"), Nodes: value("nodes"),
 		Replicas: "{{ .Values.replicas }}", Admission: true,
 	})
 	if err != nil {
@@ -156,6 +160,8 @@ func Helm(version string) ([]File, error) {
 image: %s
 # The policy, as in norn sim.
 policy: %s
+# Running Jobs are moved together for a gang that would wait beside free GPUs, if so many times the cost is won; 0: none is.
+defrag: %s
 # What becomes of the work of Jobs that do not tell by a label: checkpoint, restart, last-save or never.
 stop: %s
 # Label selector of the nodes that are for Norn; empty: all.
@@ -163,7 +169,7 @@ nodes: %s
 replicas: %d
 # Admission policies, which need Kubernetes 1.36.
 admission: %v
-`, quote(d.Image), quote(d.Policy), quote(d.Stop), quote(d.Nodes), d.Replicas, d.Admission)
+`, quote(d.Image), quote(d.Policy), quote(d.Defrag), quote(d.Stop), quote(d.Nodes), d.Replicas, d.Admission)
 	chart := fmt.Sprintf(`apiVersion: v2
 name: norn
 description: Schedules deep-learning jobs by the policies of the literature

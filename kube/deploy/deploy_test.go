@@ -53,15 +53,15 @@ func TestChart(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, admission := range []bool{true, false} {
-		s := deploy.Settings{Namespace: "other", Image: "r.example.com/n:1", Policy: "tiresias(limits=3600)", Stop: "checkpoint", Nodes: "pool in (a, b)", Replicas: 3, Admission: admission}
+		s := deploy.Settings{Namespace: "other", Image: "r.example.com/n:1", Policy: "tiresias(limits=3600)", Defrag: "2", Stop: "checkpoint", Nodes: "pool in (a, b)", Replicas: 3, Admission: admission}
 		values := map[string]any{}
 		if err := yaml.Unmarshal([]byte(files[1].Text), &values); err != nil {
 			t.Fatal(err)
 		}
-		if len(values) != 6 {
+		if len(values) != 7 {
 			t.Errorf("values %v", values)
 		}
-		for k, v := range map[string]any{"image": s.Image, "policy": s.Policy, "stop": s.Stop, "nodes": s.Nodes, "replicas": s.Replicas, "admission": admission} {
+		for k, v := range map[string]any{"image": s.Image, "policy": s.Policy, "defrag": s.Defrag, "stop": s.Stop, "nodes": s.Nodes, "replicas": s.Replicas, "admission": admission} {
 			if _, there := values[k]; !there {
 				t.Errorf("there is no value %s", k)
 			}

@@ -16,6 +16,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
@@ -27,12 +28,40 @@ import (
 
 // Config says when moves pay.
 type Config struct {
-	Margin float64 // times its cost that a clearing must win
-	Most   int     // blocked jobs that are looked at in a decision, those that wait for longest
+	Margin float64       // times its cost that a clearing must win
+	Most   int           // blocked jobs that are looked at in a decision, those that wait for longest
+	Least  time.Duration // for which a job that is moved is taken to stand still at least
 }
 
 // NewConfig returns the defaults.
 func NewConfig() Config { return Config{Margin: 2, Most: 4} }
+
+// Winning are the defaults with a margin. It fails where that is below 1, with which moves would cost more
+// than they win.
+func Winning(margin float64) (*Config, error) {
+	if !(margin >= 1) {
+		return nil, fmt.Errorf("%v: write 1 or more", margin)
+	}
+	cfg := NewConfig()
+	cfg.Margin = margin
+	return &cfg, nil
+}
+
+// Flag names the margin among the conditions of a log, and the flag by which a user sets it.
+const Flag = "defrag"
+
+// Live is Winning for a live world, where what it takes to move a job may not have been measured yet: a
+// minute at least.
+func Live(margin float64) (*Config, error) {
+	cfg, err := Winning(margin)
+	if err == nil {
+		cfg.Least = time.Minute
+	}
+	return cfg, err
+}
+
+// Text is the margin.
+func (c *Config) Text() string { return strconv.FormatFloat(c.Margin, 'g', -1, 64) }
 
 // Policy is a policy with moves before its decisions.
 type Policy struct {
@@ -114,7 +143,7 @@ func (d *Policy) Decide(v *sched.View, p *sched.Plan) {
 // role on whole GPUs are helped.
 func fitsInAll(v *sched.View, j sched.Job) bool {
 	k := v.Class(j.Class())
-	return k.Demand.Plain() && !k.NoType && k.GPUs > 1 && v.Cluster().FreeGPUs(k.Scope, k.Mask) >= int(k.GPUs)
+	return whole(k.Demand) && !k.NoType && k.GPUs > 1 && v.Cluster().FreeGPUs(k.Scope, k.Mask) >= int(k.GPUs)
 }
 
 // node is what clearing a node would take.
@@ -194,12 +223,18 @@ func (d *Policy) list(v *sched.View, p *sched.Plan, j sched.Job) {
 
 // movable tells whether a job can be moved: it runs on whole GPUs, and keeps its work.
 func movable(v *sched.View, r sched.Job) bool {
-	return r.Phase() == job.Running && r.Ready() < v.Now && r.Spec().Stop == job.Checkpoint && !r.Profiling() && v.Class(r.Class()).Demand.Plain() && r.GPUs() > 0
+	return r.Phase() == job.Running && r.Ready() < v.Now && r.Spec().Stop == job.Checkpoint && !r.Profiling() && whole(v.Class(r.Class()).Demand)
+}
+
+// whole tells whether a gang is of one role whose tasks have whole GPUs.
+func whole(d *job.Demand) bool {
+	gpu := d.Roles[0].GPU
+	return d.Roles[1].Tasks == 0 && gpu > 0 && gpu%unit.One == 0
 }
 
 // price is the GPU time in seconds for which a job stands still when it is moved.
 func (d *Policy) price(v *sched.View, r sched.Job) float64 {
-	return float64(r.GPUs()) * v.Costs.Reshape(r.Spec(), r.GPUs(), false, true, false).Seconds()
+	return float64(r.GPUs()) * max(d.cfg.Least, v.Costs.Reshape(r.Spec(), r.GPUs(), false, true, false)).Seconds()
 }
 
 // targets are the nodes to be cleared, the cheapest for the GPUs that are lacking: one where the job
