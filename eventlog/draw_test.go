@@ -199,6 +199,9 @@ func drawEvent(t *rapid.T, kind eventlog.Kind) eventlog.Event {
 			ev.Delay, ev.Speed = moments().Draw(t, "delay"), numbers().Draw(t, "speed")
 			ev.Profile = kind == eventlog.Start && rapid.Bool().Draw(t, "profile")
 		}
+		if kind == eventlog.Move {
+			ev.Reason = drawReason(t)
+		}
 	case eventlog.Merge:
 		ev.How, ev.Kept = job.Merge(rapid.IntRange(0, 2).Draw(t, "how")), moments().Draw(t, "kept")
 		if ev.How != job.Apart {

@@ -200,6 +200,7 @@ func (ev *Event) appendJob(f *jsontext.Writer) {
 			f.Number(ev.Speed)
 		}
 		f.Bool("profile", ev.Profile)
+		appendReason(f, &ev.Reason)
 	case Merge:
 		if ev.With >= 0 {
 			integer(f, "with", int64(ev.With))

@@ -50,7 +50,7 @@ func TestDefrag(t *testing.T) {
 			t.Fatal(err)
 		}
 		life := strings.Join(w.Life, "\n")
-		moved += strings.Count(life, "moves to")
+		moved += strings.Count(life, ": makes room for job default/wide, which goes first")
 		lives = append(lives, life)
 		if j.Failures > 0 || j.Run > 2 {
 			t.Errorf("%+v", j)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
 )
 
 // Launched measures how long the launch of a run took, now that all of it runs.
@@ -19,20 +20,19 @@ func Launched(d *Daemon, l *Job) (took time.Duration) {
 		Average(&d.costs.Base.Start, took)
 		d.Tally.Starts.Observe((d.Loop.Now() - r.Job.Submit).Seconds())
 	}
-	d.reshapes()
+	reshapes(&d.costs.Base)
 	return took
 }
 
 // Saved measures how long a run took to save its state, now that it has left its devices.
 func Saved(d *Daemon, l *Job) {
 	Average(&d.costs.Base.Checkpoint, d.Loop.Now()-l.Decided)
-	d.reshapes()
+	reshapes(&d.costs.Base)
 }
 
 // reshapes has policies believe that a job which goes on elsewhere, or with another number of GPUs, stands
-// still while it saves its state and starts again: as much as was measured of each.
-func (d *Daemon) reshapes() {
-	c := &d.costs.Base
+// still while it saves its state and starts again: as long as was measured of each.
+func reshapes(c *perf.Cost) {
 	c.Migrate = c.Checkpoint + cmp.Or(c.Restore, c.Start)
 	c.Resize = c.Migrate
 }

@@ -124,7 +124,7 @@ func EventText(ev *eventlog.Event, s *state.State, names Names) string {
 			return "is estimated to run for " + unit.Human(ev.Estimate) + ": " + ev.Reason.Text
 		}
 	case eventlog.Move:
-		return "moves to " + On(s, ev.Job, names)
+		return why("moves to " + On(s, ev.Job, names))
 	case eventlog.Resize:
 		return fmt.Sprintf("is resized to %d, on %s", s.Record(ev.Job).Tasks, On(s, ev.Job, names))
 	case eventlog.NodeSet:

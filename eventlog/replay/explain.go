@@ -234,7 +234,11 @@ func (f *follower) what(ev *eventlog.Event, s *state.State) string {
 		if f.had.SamePlaces(s.Alloc(f.id)) {
 			return "stays, and has " + Where(s, s.Alloc(f.id)) + beside(s, f.id) + f.resources(s) + paced(ev.Speed)
 		}
-		return "moves to " + Where(s, s.Alloc(f.id)) + delayed(ev.Delay) + paced(ev.Speed)
+		text := "moves to " + Where(s, s.Alloc(f.id)) + delayed(ev.Delay) + paced(ev.Speed)
+		if ev.Reason.Code != job.NoReason {
+			text += ": " + ev.Reason.Sentence(name)
+		}
+		return text
 	case eventlog.Resize:
 		return fmt.Sprintf("is resized to %s, on %s", unit.Count(int(r.Tasks), "task"), Where(s, s.Alloc(f.id))) + delayed(ev.Delay) + paced(ev.Speed)
 	case eventlog.Config:

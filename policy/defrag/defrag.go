@@ -175,7 +175,7 @@ func (d *Policy) clear(v *sched.View, p *sched.Plan, j sched.Job) bool {
 		for i := range targets {
 			for _, m := range targets[i].moves {
 				price := d.price(v, m)
-				if cost += price; cost*d.cfg.Margin > gain || !move(p, m, &kept, where) {
+				if cost += price; cost*d.cfg.Margin > gain || !move(p, m, j.ID, &kept, where) {
 					return false
 				}
 				moved++
@@ -298,10 +298,10 @@ func (r *reserved) now() *cluster.Alloc {
 	return &r.alloc
 }
 
-// move moves a job to GPUs that are on none of the nodes that are being cleared.
-func move(p *sched.Plan, m sched.Job, away *reserved, where place.Strategy) bool {
+// move moves a job to GPUs that are on none of the nodes that are being cleared for another.
+func move(p *sched.Plan, m sched.Job, whom job.ID, away *reserved, where place.Strategy) bool {
 	tasks, ok := p.Alloc(m.ID).Tasks(0), false
-	p.Stop(m.ID, job.Reason{Code: job.Moved, Job: job.None})
+	p.Stop(m.ID, job.Reason{Code: job.MakesRoom, Job: whom})
 	p.Without(away.now(), func() { ok = p.StartSize(m.ID, tasks, where) })
 	return ok
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/place"
@@ -27,8 +29,14 @@ func scattered(spec func(*job.Job)) []simtest.Job {
 
 func run(t *testing.T, migrate time.Duration, margin float64, jobs []simtest.Job) (*simtest.Run, *defrag.Policy) {
 	t.Helper()
+	return on(t, simtest.Nodes(2, 4), migrate, margin, jobs)
+}
+
+// on runs jobs on a cluster under fifo, with moves.
+func on(t *testing.T, c *cluster.Cluster, migrate time.Duration, margin float64, jobs []simtest.Job) (*simtest.Run, *defrag.Policy) {
+	t.Helper()
 	var made *defrag.Policy
-	r := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(2, 4), Costs: perf.Costs{Base: perf.Cost{Migrate: migrate}}, Make: func() (sched.Policy, error) {
+	r := simtest.Go(t, simtest.Config{Cluster: c, Costs: perf.Costs{Base: perf.Cost{Migrate: migrate}}, Make: func() (sched.Policy, error) {
 		c := fifo.NewConfig()
 		c.Place = place.Consolidated
 		p, err := c.Policy()
@@ -113,5 +121,37 @@ func TestSeveralNodes(t *testing.T) {
 	}
 	if r.Start("gang") != 101 || moves != 2 {
 		t.Errorf("the gang starts at %v s after %d moves\n%s", r.Start("gang"), moves, strings.Join(r.Log, "\n"))
+	}
+}
+
+// TestCores: jobs that have cores beside their GPUs are moved where these are free, too, and not elsewhere.
+func TestCores(t *testing.T) {
+	for cores, moves := range map[unit.Milli]bool{4 * unit.One: true, 5 * unit.One: false} {
+		c := cluster.New()
+		typ, err := c.AddType(cluster.GPUType{Name: "gpu"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if _, err := c.AddNode(cluster.NodeSpec{GPUs: []cluster.GPUs{{Type: typ, Count: 4}}, CPU: 8 * unit.One}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		jobs := scattered(nil)
+		for i := range jobs {
+			role := job.Role{Tasks: 2, GPU: unit.One}
+			if jobs[i].GPUs == 4 {
+				role.Tasks = 4
+			}
+			if role.CPU = unit.One; jobs[i].Run == 1000 {
+				role.CPU = cores / 2
+			}
+			jobs[i].Demand = &job.Demand{}
+			jobs[i].Demand.Roles[0] = role
+		}
+		r, _ := on(t, c, time.Minute, 2, jobs)
+		if moved := r.Start("gang") == 101; moved != moves {
+			t.Errorf("with %v of 8 cores each: the gang starts at %v s\n%s", cores, r.Start("gang"), strings.Join(r.Log, "\n"))
+		}
 	}
 }
