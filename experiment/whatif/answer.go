@@ -114,7 +114,7 @@ func (q *Question) experiment(m *Machine, script []eventlog.Event, costs *perf.C
 		World: func(c *sim.Config) { c.Script = slices.Clone(script) },
 	}
 	header := &q.History.Parts[0].Header
-	if x.Defrag == nil && m.Name == "" {
+	if x.Defrag == nil {
 		x.Defrag = q.History.moved()
 	}
 	if header.World != experiment.Simulated && m.Name == "" {

@@ -149,6 +149,29 @@ func TestUnchecked(t *testing.T) {
 	}
 }
 
+// TestMoved: where the history's machine moved jobs together, plans do, as much as it did.
+func TestMoved(t *testing.T) {
+	for condition, moves := range map[string]bool{"defrag=2": true, "defrag=0.5": false, "rate=2": false} {
+		h := history(t, func(s string) string {
+			return strings.ReplaceAll(s, `"origin":`, `"conditions":["`+condition+`"],"origin":`)
+		}, replay.Stretch{})
+		more, err := h.Resized(8)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := (&whatif.Question{History: h, Policies: choices(t, "srtf"), Machines: []*whatif.Machine{more}}).Answer(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range p.Rows[1:] { // the first is what was
+			told := strings.Contains(strings.Join(r.Remarks, "\n"), "defragmentation: ")
+			if told != moves {
+				t.Errorf("%s: %s: moves are told: %v, %q", condition, r.Name, told, r.Remarks)
+			}
+		}
+	}
+}
+
 // TestTooLittle: a stretch in which no job ended is refused, with its times.
 func TestTooLittle(t *testing.T) {
 	h := history(t, same, replay.Stretch{To: 30 * time.Minute})
