@@ -138,6 +138,7 @@ type Status struct {
 	Up       time.Time `json:"up" doc:"Since when the daemon runs."`
 	Policy   string    `json:"policy" doc:"With its settings."`
 	Lacks    []string  `json:"policy_lacks,omitempty" doc:"What the policy lives on and this machine cannot give, whatever jobs may tell, and what it does without it."`
+	Defrag   float64   `json:"defrag,omitempty" doc:"Running jobs are moved together for a gang that would wait beside free GPUs, if so many times the cost is won; 0: none is, by the operator's wish or since the policy shares GPUs."`
 	Trouble  []string  `json:"trouble,omitempty" doc:"What is wrong, one sentence each."`
 	Held     int       `json:"held"`
 	Waiting  int       `json:"waiting"`

@@ -43,6 +43,9 @@ func TestDefrag(t *testing.T) {
 	if one.Nodes[0] != two.Nodes[0] || wide.Nodes[0] == one.Nodes[0] {
 		t.Errorf("they run on %v, %v and %v", wide.Nodes, one.Nodes, two.Nodes)
 	}
+	if st, err := r.Status(background); err != nil || st.Defrag != 2 {
+		t.Errorf("the status tells of moves that win %v times their cost: %v", st.Defrag, err)
+	}
 	moved, lives := 0, []string(nil)
 	for _, j := range []api.Job{one, two} {
 		w, err := r.Why(background, me, j.ID)

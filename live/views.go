@@ -261,6 +261,9 @@ func (d *Daemon) status() (api.Status, map[api.State]int) {
 		Version: d.cfg.Version, Now: d.Loop.Clock.Wall(d.Loop.Now()), Up: d.started, Policy: d.choice.String(), Lacks: d.lacks, Trouble: explainer{d}.trouble(),
 		Ended: d.Tally.Ended, Events: d.feed.Last(),
 	}
+	if moves := d.cfg.Defrag; moves != nil && !d.choice.Shares() {
+		s.Defrag = moves.Margin
+	}
 	by := map[api.State]int{api.Held: 0, api.Waiting: 0, api.Assigned: 0, api.Running: 0, api.Stopping: 0}
 	waiting := map[tenant.ID]int{}
 	for _, l := range d.jobs {

@@ -66,6 +66,9 @@ func writeStatus(out io.Writer, st api.Status, n api.Node, nodes []api.Node, wid
 	p := &pageOf{width: width}
 	p.line("", fmt.Sprintf("%s: norn %s, up for %s", n.Name, st.Version, span(st.Now.Sub(st.Up))))
 	p.line("policy   ", st.Policy)
+	if st.Defrag > 0 {
+		p.line("moves    ", fmt.Sprintf("jobs together for a gang, where that wins %g times what it costs", st.Defrag))
+	}
 	p.line("jobs     ", tally(st))
 	p.line(map[bool]string{false: "machine  ", true: "cluster  "}[st.Nodes > 0], machineText(n, nodes))
 	if n.Health != "up" && n.Health != "" {

@@ -44,7 +44,7 @@ func manyNodes(n int) []api.Node {
 // clusterOf is a Norn that shares out n nodes.
 func clusterOf(n int) *fake {
 	f := busy()
-	f.nodes, f.status.Nodes = manyNodes(n), n
+	f.nodes, f.status.Nodes, f.status.Defrag = manyNodes(n), n, 2
 	f.node = api.Node{Name: "prod", Health: "up"}
 	f.list[0].Devices, f.list[0].Nodes, f.list[0].Namespace, f.list[0].Kind, f.list[0].Pods = []string{"a-1/0", "a-1/1", "a-2/0", "a-2/1"}, []string{"a-1", "a-2", "a-3", "a-4"}, "team-a", "Job", []string{"bert-0-x7k2p", "bert-1-9qlcm"}
 	f.list[1].Devices, f.list[1].Nodes, f.list[1].Namespace, f.list[1].Kind = []string{"a-9/2"}, []string{"a-9"}, "team-b", "Pod"
