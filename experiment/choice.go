@@ -1,8 +1,11 @@
 package experiment
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -67,6 +70,20 @@ func (c Choice) String() string {
 		text = strings.TrimPrefix(text, first+"=")
 	}
 	return c.Policy + "(" + text + ")"
+}
+
+// longest is the length in bytes of the longest name of a policy with settings that tables and folders have whole.
+const longest = 160
+
+// Label is String, cut where that is too long for a table or for the name of a folder: what follows the
+// beginning tells choices apart that begin alike.
+func (c Choice) Label() string {
+	text := c.String()
+	if len(text) <= longest {
+		return text
+	}
+	sum := sha256.Sum256([]byte(text))
+	return fmt.Sprintf("%s… #%x)", strings.ToValidUTF8(text[:longest/2], ""), sum[:4])
 }
 
 // first is the parameter whose value may be written without its name, where the policy is the
@@ -249,6 +266,56 @@ func (c *Choice) Moving(p sched.Policy, moves *defrag.Config) sched.Policy {
 		return p
 	}
 	return defrag.Wrap(p, *moves)
+}
+
+// mostRead is how long a file of policies may be.
+const mostRead = 64 << 20
+
+// ListOf is a list of policies as a user names it, in which @FILE stands for those that a file holds. There a
+// policy may be broken over lines at its commas, several may stand in lines of their own, and lines that begin
+// with # are comments.
+func ListOf(text string) (string, error) {
+	list := split(text)
+	for i, one := range list {
+		if name, named := strings.CutPrefix(strings.TrimSpace(one), "@"); named {
+			var err error
+			if list[i], err = listIn(name); err != nil {
+				return "", err
+			}
+		}
+	}
+	return strings.Join(list, ","), nil
+}
+
+// listIn is the list of policies in a file.
+func listIn(name string) (string, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	held, err := io.ReadAll(io.LimitReader(file, mostRead+1))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("%s: %w", name, err)
+	case len(held) > mostRead:
+		return "", fmt.Errorf("%s: more than %d bytes are not read", name, mostRead)
+	}
+	list, last := strings.Builder{}, byte(',')
+	for line := range strings.Lines(string(held)) {
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+			continue
+		}
+		if last != ',' && last != '(' && line[0] != ')' {
+			list.WriteByte(',')
+		}
+		list.WriteString(line)
+		last = line[len(line)-1]
+	}
+	if list.Len() == 0 {
+		return "", fmt.Errorf("%s names no policy", name)
+	}
+	return list.String(), nil
 }
 
 // ParseChoices reads a list of policies with commas between them, each as ParseChoice

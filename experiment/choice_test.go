@@ -2,10 +2,13 @@ package experiment
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/experiment/foreign"
@@ -40,6 +43,50 @@ func TestParseChoice(t *testing.T) {
 
 // TestChoices: lists of policies and settings for all of them, and what is wrong with
 // them.
+// TestListOf: a list of policies in a file is what it is on a line.
+func TestListOf(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "lists")
+	for held, want := range map[string]string{
+		"srtf\n":                             "srtf",
+		"# of spring\nfifo\n\n  srtf\n":      "fifo,srtf",
+		"fifo,\nsrtf":                        "fifo,srtf",
+		"slurm(accounts=a:1,\n  b:2\n),fifo": "slurm(accounts=a:1,b:2),fifo",
+		"slurm(\naccounts=a:1)":              "slurm(accounts=a:1)",
+		"# nothing\n":                        "",
+	} {
+		if err := os.WriteFile(file, []byte(held), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := ListOf("@" + file)
+		if got != want || (err != nil) != (want == "") {
+			t.Errorf("%q is %q, want %q; %v", held, got, want, err)
+		}
+		if more, err := ListOf("las, @" + file + ",fifo"); more != "las,"+want+",fifo" && want != "" {
+			t.Errorf("in a list: %q, %v", more, err)
+		}
+		if plain, err := ListOf(held); plain != held || err != nil {
+			t.Errorf("%q is %q, %v", held, plain, err)
+		}
+	}
+	if _, err := ListOf("@" + file + ".none"); err == nil || !strings.Contains(err.Error(), "lists.none") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestLabel: labels are short enough for the name of a folder, and differ where choices do.
+func TestLabel(t *testing.T) {
+	long := func(last string) Choice {
+		return Choice{Policy: "slurm", Settings: []Setting{{Name: "accounts", Value: strings.Repeat("ü:1,", 100) + last}}}
+	}
+	a, b := long("a").Label(), long("b").Label()
+	if a == b || a != long("a").Label() || len(a) > 160 || !utf8.ValidString(a) || !strings.HasPrefix(a, "slurm(accounts=ü:1,ü:1,") {
+		t.Errorf("labels %q and %q", a, b)
+	}
+	if c := (Choice{Policy: "tiresias", Settings: []Setting{{Name: "limits", Value: "3600,36000"}}}); c.Label() != c.String() {
+		t.Errorf("label %q", c.Label())
+	}
+}
+
 func TestChoices(t *testing.T) {
 	all, err := ParseChoices("fifo,tiresias(limits=1,2),tiresias")
 	if err != nil {

@@ -109,9 +109,9 @@ type Experiment struct {
 // nameOf is the name of a run.
 func (x *Experiment) nameOf(c Choice) string {
 	if x.growth == nil {
-		return c.String()
+		return c.Label()
 	}
-	return c.String() + ", " + x.growth.Name
+	return c.Label() + ", " + x.growth.Name
 }
 
 // Log is where an event log is written.

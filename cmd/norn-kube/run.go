@@ -116,7 +116,11 @@ func (f *runFlags) run(ctx context.Context, errOut io.Writer) error {
 		level = slog.LevelDebug
 	}
 	log := slog.New(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: level}))
-	choice, err := experiment.ParseChoice(f.policy)
+	text, err := experiment.ListOf(f.policy)
+	if err != nil {
+		return &misuse{fmt.Sprintf("--policy %v", err)}
+	}
+	choice, err := experiment.ParseChoice(text)
 	if err == nil {
 		_, err = choice.Make()
 	}

@@ -21,7 +21,11 @@ func simulated(policies, settings []string) ([]experiment.Choice, error) {
 
 // parsed reads --policy and --set. Whether there are such policies is looked up by the caller.
 func parsed(policies, settings []string, own ...policy.Entry) (out []experiment.Choice, err error) {
-	for _, list := range policies {
+	for _, text := range policies {
+		list, err := experiment.ListOf(text)
+		if err != nil {
+			return nil, misused("--policy %w", err)
+		}
 		some, err := experiment.ParseChoices(list, own...)
 		if err != nil {
 			return nil, misused("--policy %w", err)

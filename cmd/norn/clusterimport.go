@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/spf13/cobra"
@@ -30,7 +32,7 @@ Of Slurm: scontrol show node (also with -o or --json), scontrol show partition, 
 sinfo -N, sacctmgr show assoc -P, sacctmgr show qos -P, slurm.conf. Nodes, GPU
 types, partitions, accounts with shares and limits are taken over, and what could
 not be is counted by name. The policy that does what Slurm does with these settings is
-printed beside it. docs/slurm.md says what becomes of each field.
+printed beside it; a long one goes to a file beside that of -o. docs/slurm.md says what becomes of each field.
 
 Of Kubernetes: kubectl get -o json (or -o yaml) of nodes, and of the queues of Kueue,
 Norn, Volcano and KAI, which become tenants. docs/clusters.md says what becomes of each
@@ -63,8 +65,12 @@ field. Files may be packed with gzip; - is standard input.
 			} else {
 				err = fileio.CreateWhole(to, write)
 			}
+			if err != nil {
+				return err
+			}
+			policy, err := keepPolicy(r.Policy, to)
 			if err == nil {
-				tellImport(cmd.ErrOrStderr(), r, to)
+				tellImport(cmd.ErrOrStderr(), r, to, policy)
 			}
 			return err
 		},
@@ -103,8 +109,26 @@ func readImport(in io.Reader, name string) ([]byte, error) {
 	return text, nil
 }
 
+// longArgument is the length of a policy above which it is kept in a file: shells and systems take no words
+// of any length.
+const longArgument = 2000
+
+// keepPolicy is the policy of a cluster as a word of a command. A long one is written beside the file of the
+// cluster, if there is one, and is @FILE.
+func keepPolicy(policy, cluster string) (string, error) {
+	if len(policy) <= longArgument || cluster == "" {
+		return "'" + policy + "'", nil
+	}
+	file := strings.TrimSuffix(cluster, filepath.Ext(cluster)) + ".policy"
+	err := fileio.CreateWhole(file, func(w io.Writer) error {
+		_, err := io.WriteString(w, strings.ReplaceAll(policy, ",", ",\n")+"\n")
+		return err
+	})
+	return shellWord("@" + file), err
+}
+
 // tellImport says what was imported, what was not, and what to do with it.
-func tellImport(w io.Writer, r *clusterimport.Result, to string) {
+func tellImport(w io.Writer, r *clusterimport.Result, to, policy string) {
 	for _, text := range r.Read {
 		fmt.Fprintf(w, "norn: %s\n", text)
 	}
@@ -127,5 +151,5 @@ func tellImport(w io.Writer, r *clusterimport.Result, to string) {
 	if r.Stop != "" {
 		stop = " --stop " + r.Stop
 	}
-	fmt.Fprintf(w, "norn: the policy of this cluster: norn sim jobs.txt --cluster %s --estimates user%s --policy '%s'\n", to, stop, r.Policy)
+	fmt.Fprintf(w, "norn: the policy of this cluster: norn sim jobs.txt --cluster %s --estimates user%s --policy %s\n", to, stop, policy)
 }

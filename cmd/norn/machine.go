@@ -10,6 +10,7 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/internal/grid"
 )
 
@@ -290,15 +291,19 @@ func (s *shell) useCommand() *cobra.Command {
 		Use:   "use POLICY",
 		Short: "Switch the scheduling policy",
 		Long: `Use puts the machine under another policy, at once and for all waiting and running jobs.
-Write the settings of the policy behind its name; norn policies lists them. Use needs
-the rights of an operator. norn plan shows beforehand what would change.`,
+Write the settings of the policy behind its name; norn policies lists them. @FILE stands
+for what a file holds. Use needs the rights of an operator. norn plan shows beforehand what would change.`,
 		Example: `  norn use srtf
   norn use 'tiresias(limits=3600,36000)'`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completePolicyNames,
 	}
 	cmd.RunE = s.asked(func(cmd *cobra.Command, d daemon, args []string) error {
-		if err := d.SetPolicy(cmd.Context(), args[0]); err != nil {
+		text, err := experiment.ListOf(args[0])
+		if err != nil {
+			return misused("%w", err)
+		}
+		if err := d.SetPolicy(cmd.Context(), text); err != nil {
 			return err
 		}
 		st, err := d.Status(cmd.Context())

@@ -71,7 +71,7 @@ from a file (norn events --log) or from a state folder.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return refused(f.run(cmd)) },
 	}
 	fl := cmd.Flags()
-	fl.StringArrayVarP(&f.policies, "policy", "p", nil, "policies to try, separated by commas (default "+strings.Join(defaultPolicies, ",")+"; see norn policies)")
+	fl.StringArrayVarP(&f.policies, "policy", "p", nil, "policies to try, separated by commas; @FILE: those in a file (default "+strings.Join(defaultPolicies, ",")+"; see norn policies)")
 	fl.StringArrayVar(&f.settings, "set", nil, "a parameter of a policy: policy.param=value; may be repeated")
 	fl.IntVar(&f.devices, "devices", 0, "simulate a machine with so many GPUs")
 	fl.IntVar(&f.more, "add-devices", 0, "simulate a machine with so many more GPUs")

@@ -122,7 +122,7 @@ each policy with ten seeds and compares the means; norn sweep varies anything.
 	fl := cmd.Flags()
 	fl.StringVarP(&f.cluster, "cluster", "c", "", "cluster: 16x8:V100, a preset, or a file (see norn cluster)")
 	fl.StringVar(&f.grow, "grow", "", "how many nodes are enough: try each policy on clusters with more or fewer nodes, too: 2,4,-1 of those that there are most of, or others: 4x8:H100; of one machine also GPUs: 1gpu,2gpus")
-	fl.StringArrayVarP(&f.policies, "policy", "p", nil, "policies to compare, separated by commas (default "+strings.Join(defaultPolicies, ",")+"; see norn policies)")
+	fl.StringArrayVarP(&f.policies, "policy", "p", nil, "policies to compare, separated by commas; @FILE: those in a file (default "+strings.Join(defaultPolicies, ",")+"; see norn policies)")
 	fl.StringVarP(&f.baseline, "baseline", "b", "", "tell times as changes in per cent from this policy, and who gains and loses by size, length, tenant and user; as-was: from what really happened, where the trace tells it")
 	fl.StringArrayVar(&f.settings, "set", nil, "a parameter of a policy: policy.param=value; may be repeated")
 	fl.StringVar(&f.estimates, "estimates", "oracle", "source of run-time estimates: oracle, user, history or none, optionally with an error (oracle+50%)")
@@ -470,9 +470,9 @@ func (f *simFlags) runs(compared []experiment.Choice) []string {
 	for i := -1; i < len(f.growths); i++ {
 		for _, c := range compared {
 			if i < 0 {
-				out = append(out, c.String())
+				out = append(out, c.Label())
 			} else {
-				out = append(out, c.String()+", "+f.growths[i].Name)
+				out = append(out, c.Label()+", "+f.growths[i].Name)
 			}
 		}
 	}

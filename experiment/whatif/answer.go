@@ -170,7 +170,7 @@ func (p *Plan) on(ctx context.Context, m *Machine, script []eventlog.Event) erro
 	if q.Watch != nil {
 		b := Batch{Jobs: len(p.jobs)}
 		for _, c := range all {
-			b.Runs = append(b.Runs, c.String()+suffix)
+			b.Runs = append(b.Runs, c.Label()+suffix)
 		}
 		w := q.Watch(b)
 		defer w.End()
@@ -178,7 +178,7 @@ func (p *Plan) on(ctx context.Context, m *Machine, script []eventlog.Event) erro
 	}
 	rows, fates := map[string]*Row{}, map[string][]report.Fate{}
 	_, err := x.All(ctx, all, experiment.Jobs(p.jobs).Source(), func(o *experiment.Outcome) error {
-		name := o.Choice.String()
+		name := o.Choice.Label()
 		rows[name], fates[name] = p.simulated(o, m), nil
 		for _, i := range p.set {
 			fates[name] = append(fates[name], o.Fates[i])
@@ -196,7 +196,7 @@ func (p *Plan) on(ctx context.Context, m *Machine, script []eventlog.Event) erro
 		return err
 	}
 	for _, c := range all {
-		p.add(rows[c.String()], fates[c.String()])
+		p.add(rows[c.Label()], fates[c.Label()])
 	}
 	return nil
 }

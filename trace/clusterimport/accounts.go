@@ -157,9 +157,10 @@ func (in *inventory) assocLimits(t *table, whose string) (limits [4]string, err 
 func (in *inventory) limited(name string, limits [4]string) {
 	switch most := strings.TrimRight(strings.Join(limits[:], ":"), ":"); {
 	case most == "":
-	case slices.ContainsFunc(in.limits, func(l [2]string) bool { return l[0] == name }):
+	case in.capped[name]:
 		in.lose("limits of associations that are told again")
 	default:
+		in.capped[name] = true
 		in.limits = append(in.limits, [2]string{name, most})
 	}
 }

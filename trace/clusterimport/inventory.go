@@ -21,7 +21,8 @@ type inventory struct {
 	features   map[string]string   // of NodeSets: the feature that their nodes have
 
 	accounts []account
-	limits   [][2]string // of accounts, and of users in them as account/user: name, and amounts as the policy has them
+	limits   [][2]string     // of accounts, and of users in them as account/user: name, and amounts as the policy has them
+	capped   map[string]bool // those that limits has
 	qoses    []qos
 	settings map[string]string // of slurm.conf, names in lower case
 
@@ -65,7 +66,7 @@ type qos struct {
 
 func newInventory() *inventory {
 	return &inventory{
-		nodes: map[string]*node{}, sets: map[string][]string{}, features: map[string]string{}, settings: map[string]string{}, lost: map[string]int{},
+		nodes: map[string]*node{}, sets: map[string][]string{}, features: map[string]string{}, settings: map[string]string{}, capped: map[string]bool{}, lost: map[string]int{},
 		usual: partition{factor: -1, tier: -1},
 	}
 }
