@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/norn-scheduler/norn/kube/deploy"
+	"github.com/norn-scheduler/norn/policy/defrag"
 )
 
 func manifestsCommand() *cobra.Command {
@@ -49,7 +50,7 @@ them out, and then Jobs must have suspend: true and schedulerName: norn by thems
 	f.StringVar(&s.Namespace, "namespace", s.Namespace, "namespace of Norn itself")
 	f.StringVar(&s.Image, "image", s.Image, "image with norn-kube; kube/deploy/Dockerfile makes one")
 	f.StringVar(&s.Policy, "policy", s.Policy, "policy, such as srtf or 'tiresias(limits=3600)'")
-	f.StringVar(&s.Defrag, "defrag", s.Defrag, "have running Jobs moved together for gangs that would wait, if so many times the cost is won, such as 2; 0: none is")
+	f.Float64Var(&s.Defrag, defrag.Flag, s.Defrag, "have running Jobs moved together for gangs that would wait, if so many times the cost is won, such as 2; 0: none is")
 	f.StringVar(&s.Stop, "stop", s.Stop, "what becomes of the work of Jobs that do not tell: checkpoint, restart, last-save or never")
 	f.StringVar(&s.Nodes, "nodes", s.Nodes, "label selector of the nodes that are for Norn (default: all)")
 	f.IntVar(&s.Replicas, "replicas", s.Replicas, "replicas, of which one leads")

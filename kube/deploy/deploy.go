@@ -18,6 +18,7 @@ import (
 
 	"github.com/norn-scheduler/norn/kube/kinds"
 	"github.com/norn-scheduler/norn/kube/names"
+	"github.com/norn-scheduler/norn/policy/defrag"
 )
 
 //go:embed norn.yaml.tmpl
@@ -26,18 +27,18 @@ var text string
 // Settings are what an operator decides.
 type Settings struct {
 	Namespace string
-	Image     string // with both programs; see the Dockerfile of this folder
-	Policy    string // as in norn sim
-	Defrag    string // what moves that bring Jobs together must win, over their cost; 0: nothing is moved for that
-	Stop      string // what becomes of the work of Jobs that do not tell
-	Nodes     string // label selector of the nodes that are for Norn; empty: all
+	Image     string  // with both programs; see the Dockerfile of this folder
+	Policy    string  // as in norn sim
+	Defrag    float64 // what moves that bring Jobs together must win, over their cost; 0: nothing is moved for that
+	Stop      string  // what becomes of the work of Jobs that do not tell
+	Nodes     string  // label selector of the nodes that are for Norn; empty: all
 	Replicas  int
 	Admission bool // with admission policies, which need Kubernetes 1.36
 }
 
 // Default are the settings of somebody who has decided nothing.
 func Default() Settings {
-	return Settings{Namespace: "norn-system", Image: "norn-kube:latest", Policy: "fifo", Defrag: "0", Stop: "restart", Replicas: 2, Admission: true}
+	return Settings{Namespace: "norn-system", Image: "norn-kube:latest", Policy: "fifo", Stop: "restart", Replicas: 2, Admission: true}
 }
 
 // check finds what no cluster would take.
@@ -51,11 +52,14 @@ func (s *Settings) check() error {
 	if s.Replicas < 1 {
 		return fmt.Errorf("%d replicas schedule nothing", s.Replicas)
 	}
-	if x, err := strconv.ParseFloat(s.Defrag, 64); err != nil || x != 0 && !(x >= 1) {
-		return fmt.Errorf("defrag %q: write 0, or 1 or more", s.Defrag)
+	if _, err := defrag.Live(s.Defrag); err != nil && s.Defrag != 0 {
+		return fmt.Errorf("defrag %w", err)
 	}
 	return nil
 }
+
+// moves is the setting of moves as YAML.
+func (s *Settings) moves() string { return quote(strconv.FormatFloat(s.Defrag, 'g', -1, 64)) }
 
 // settled are the values of the template that Settings decide, as YAML or as expressions of Helm.
 type settled struct {
@@ -112,7 +116,7 @@ func Manifests(s Settings) (string, error) {
 		return "", err
 	}
 	return fill(settled{
-		Namespace: s.Namespace, NamespaceArg: quote(s.Namespace), Image: quote(s.Image), Policy: quote(s.Policy), Defrag: quote(s.Defrag), Stop: quote(s.Stop), Nodes: quote(s.Nodes),
+		Namespace: s.Namespace, NamespaceArg: quote(s.Namespace), Image: quote(s.Image), Policy: quote(s.Policy), Defrag: s.moves(), Stop: quote(s.Stop), Nodes: quote(s.Nodes),
 		Replicas: strconv.Itoa(s.Replicas), Whole: true, Admission: s.Admission,
 	})
 }
@@ -169,7 +173,7 @@ nodes: %s
 replicas: %d
 # Admission policies, which need Kubernetes 1.36.
 admission: %v
-`, quote(d.Image), quote(d.Policy), quote(d.Defrag), quote(d.Stop), quote(d.Nodes), d.Replicas, d.Admission)
+`, quote(d.Image), quote(d.Policy), d.moves(), quote(d.Stop), quote(d.Nodes), d.Replicas, d.Admission)
 	chart := fmt.Sprintf(`apiVersion: v2
 name: norn
 description: Schedules deep-learning jobs by the policies of the literature

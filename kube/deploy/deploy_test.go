@@ -53,7 +53,7 @@ func TestChart(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, admission := range []bool{true, false} {
-		s := deploy.Settings{Namespace: "other", Image: "r.example.com/n:1", Policy: "tiresias(limits=3600)", Defrag: "2", Stop: "checkpoint", Nodes: "pool in (a, b)", Replicas: 3, Admission: admission}
+		s := deploy.Settings{Namespace: "other", Image: "r.example.com/n:1", Policy: "tiresias(limits=3600)", Defrag: 2, Stop: "checkpoint", Nodes: "pool in (a, b)", Replicas: 3, Admission: admission}
 		values := map[string]any{}
 		if err := yaml.Unmarshal([]byte(files[1].Text), &values); err != nil {
 			t.Fatal(err)
@@ -61,7 +61,7 @@ func TestChart(t *testing.T) {
 		if len(values) != 7 {
 			t.Errorf("values %v", values)
 		}
-		for k, v := range map[string]any{"image": s.Image, "policy": s.Policy, "defrag": s.Defrag, "stop": s.Stop, "nodes": s.Nodes, "replicas": s.Replicas, "admission": admission} {
+		for k, v := range map[string]any{"image": s.Image, "policy": s.Policy, "defrag": "2", "stop": s.Stop, "nodes": s.Nodes, "replicas": s.Replicas, "admission": admission} {
 			if _, there := values[k]; !there {
 				t.Errorf("there is no value %s", k)
 			}
@@ -104,6 +104,7 @@ func TestRefuses(t *testing.T) {
 		func(s *deploy.Settings) { s.Namespace = "a: b" },
 		func(s *deploy.Settings) { s.Image = "" },
 		func(s *deploy.Settings) { s.Replicas = 0 },
+		func(s *deploy.Settings) { s.Defrag = 0.5 },
 	} {
 		s := deploy.Default()
 		change(&s)
