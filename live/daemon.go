@@ -197,7 +197,7 @@ func (d *Daemon) Admit(l *Job, spec job.Job) {
 	} else if spec.Serial == 0 {
 		spec.Serial = max(1, d.st.Submitted()+int64(len(d.arrived)))
 	}
-	l.After = holds{d}.unmet(l.After)
+	l.After = holds{d}.unmet(l)
 	d.arrived = append(d.arrived, l)
 	d.Loop.Mark(l.ID)
 	why, held := holds{d}.mustWait(l)

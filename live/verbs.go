@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -253,6 +254,12 @@ func (d *Daemon) Known(ctx context.Context, c server.Caller, after []api.After) 
 	}
 	return d.Loop.Ask(ctx, func() error {
 		for _, a := range after {
+			if a.Singleton {
+				if a.Job != "" || a.Any || a.Failed {
+					return api.Refuse(api.Invalid, "a singleton comes after the jobs with its name, however they end: no job is named, nor how it ends")
+				}
+				continue
+			}
 			var no *api.Error
 			if _, err := d.Mine(c, a.Job); errors.As(err, &no) && no.Kind == api.Unknown {
 				return api.Refuse(api.Invalid, "it cannot come after job %q: there is no such job", a.Job)
@@ -272,7 +279,7 @@ func (d holds) mustWait(l *Job) (job.Reason, bool) {
 	case l.Held:
 		return why, true
 	case len(l.After) > 0:
-		why.Code, why.Text = job.AfterJob, waitsFor+l.After[0].Job
+		why.Code, why.Text = job.AfterJob, waitsFor+cmp.Or(l.After[0].Job, "before it")
 		if len(l.After) > 1 {
 			why.Text += fmt.Sprintf(" and %d more", len(l.After)-1)
 		}
@@ -297,13 +304,31 @@ func endsAs(s api.State) string {
 	return string(s)
 }
 
-// unmet are the dependencies that still have to be met.
-func (d holds) unmet(after []api.After) []api.After {
+// unmet are the dependencies of a job that still have to be met. A singleton comes after each job like it that
+// was submitted before.
+func (d holds) unmet(l *Job) []api.After {
 	var out []api.After
-	for _, a := range after {
+	for _, a := range l.After {
+		if a.Singleton {
+			out = append(out, d.alike(l)...)
+			continue
+		}
 		state := d.endedState(a.Job)
 		if len(d.group(a.Job)) > 0 || !a.Met(state) {
 			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// alike are the jobs of the user of one and with its name that were submitted before it and have not ended.
+func (d holds) alike(l *Job) []api.After {
+	var out []api.After
+	for _, all := range [][]*Job{d.jobs, d.arrived} {
+		for _, o := range all {
+			if o != nil && o.ID < l.ID && o.User == l.User && o.Spec.Name == l.Spec.Name {
+				out = append(out, api.After{Job: o.Key, Any: true})
+			}
 		}
 	}
 	return out
@@ -344,7 +369,7 @@ func (d holds) dependent(l *Job) error {
 	if err := d.Loop.Touch(l.ID); err != nil {
 		return err
 	}
-	l.After = d.unmet(l.After)
+	l.After = d.unmet(l)
 	d.freeIf(l)
 	return nil
 }

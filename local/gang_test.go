@@ -233,6 +233,46 @@ func TestAfter(t *testing.T) {
 	refused(t, err, api.Invalid, `it cannot come after job "99": there is no such job`)
 }
 
+// TestSingleton: a singleton waits for all jobs of its user and name that came before it, however they end, and
+// not for those that come later or have another name.
+func TestSingleton(t *testing.T) {
+	t.Parallel()
+	h := newHere(t, "fifo", 8, nil)
+	one := func(name, file string, single bool) string {
+		spec := h.sh(1, awaits(file))
+		if spec.Name = name; single {
+			spec.After = []api.After{{Singleton: true}}
+		}
+		return h.submit(spec)
+	}
+	first, other := one("night", "first", false), one("day", "never", false)
+	second := one("night", "second", true)
+	third := one("night", "third", true)
+	free := one("night", "free", false)
+	h.until(free, api.Running)
+	for id, want := range map[string]string{second: "waits for the end of job " + first, third: "waits for the end of job " + first + " and 1 more"} {
+		if j := h.job(id); j.State != api.Held || j.Reason != want {
+			t.Errorf("job %s is %s: %q, want %q", id, j.State, j.Reason, want)
+		}
+	}
+	h.down()
+	h.up()
+	h.do(server.Cancel, first)
+	h.until(second, api.Running)
+	if j := h.job(third); j.State != api.Held || j.Reason != "waits for the end of job "+second {
+		t.Errorf("the third is %s: %q", j.State, j.Reason)
+	}
+	h.make("second")
+	h.until(third, api.Running)
+	if j := h.job(other); j.State != api.Running {
+		t.Errorf("another one is %s", j.State)
+	}
+	bad := h.sh(1, "true")
+	bad.After = []api.After{{Singleton: true, Any: true}}
+	_, err := h.Submit(background, h.me, bad)
+	refused(t, err, api.Invalid, "a singleton comes after the jobs with its name, however they end: no job is named, nor how it ends")
+}
+
 // An array is one submission and many jobs, which can be touched as one.
 func TestArray(t *testing.T) {
 	t.Parallel()

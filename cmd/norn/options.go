@@ -89,7 +89,7 @@ func (s *shell) conditions() []jobOption {
 		textOption("name", "NAME", "name of the job; jobs that run again and again should keep their name", func(j *api.JobSpec) *string { return &j.Name }),
 		textOption("tenant", "NAME", "tenant to which the job belongs", func(j *api.JobSpec) *string { return &j.Tenant }),
 		textOption("user", "NAME", "user that the job runs as (operators)", func(j *api.JobSpec) *string { return &j.User }),
-		{"after", "", "JOB[:any|:failed]", "start the job when these jobs are done; with :any also if they failed, with :failed only then", func(j *api.JobSpec, t []string) error {
+		{"after", "", "JOB[:any|:failed]", "start the job when these jobs are done; with :any also if they failed, with :failed only then; singleton: when all earlier ones of the user with its name have ended", func(j *api.JobSpec, t []string) error {
 			j.After = nil
 			for _, text := range listed(t) {
 				a, err := jobfile.ParseAfter(text)
