@@ -154,14 +154,16 @@ type Retry struct {
 	Backoff Seconds `json:"backoff,omitempty" minimum:"0" doc:"How long it waits before; doubled each time, up to an hour."`
 }
 
-// After is a job that must have ended before another may start, or all that are like it.
+// Singleton, in the place of a job in After, means all jobs of the same user and name that were submitted before,
+// however they end.
+const Singleton = "singleton"
+
+// After is a job that must have ended before another may start.
 type After struct {
-	Job string `json:"job,omitempty" maxLength:"317" doc:"Its number, or its name where jobs have names; of an array without an index: all of its jobs."`
+	Job string `json:"job" maxLength:"317" doc:"Its number, or its name where jobs have names; of an array without an index: all of its jobs. singleton: all jobs of the same user and name that were submitted before, however they end."`
 	Any bool   `json:"any,omitempty" doc:"It may have failed, too."`
 	// Failed is instead of Any: see Met.
 	Failed bool `json:"failed,omitempty" doc:"It must have failed, or been cancelled; of an array, one of its jobs."`
-	// Singleton is instead of a job.
-	Singleton bool `json:"singleton,omitempty" doc:"All jobs of its user and with its name that were submitted before it must have ended, as they may."`
 }
 
 // Met tells whether a job that has ended in a state has ended as it had to.

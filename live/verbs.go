@@ -1,7 +1,6 @@
 package live
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -254,10 +253,7 @@ func (d *Daemon) Known(ctx context.Context, c server.Caller, after []api.After) 
 	}
 	return d.Loop.Ask(ctx, func() error {
 		for _, a := range after {
-			if a.Singleton {
-				if a.Job != "" || a.Any || a.Failed {
-					return api.Refuse(api.Invalid, "a singleton comes after the jobs with its name, however they end: no job is named, nor how it ends")
-				}
+			if a.Job == api.Singleton {
 				continue
 			}
 			var no *api.Error
@@ -279,7 +275,7 @@ func (d holds) mustWait(l *Job) (job.Reason, bool) {
 	case l.Held:
 		return why, true
 	case len(l.After) > 0:
-		why.Code, why.Text = job.AfterJob, waitsFor+cmp.Or(l.After[0].Job, "before it")
+		why.Code, why.Text = job.AfterJob, waitsFor+l.After[0].Job
 		if len(l.After) > 1 {
 			why.Text += fmt.Sprintf(" and %d more", len(l.After)-1)
 		}
@@ -309,7 +305,7 @@ func endsAs(s api.State) string {
 func (d holds) unmet(l *Job) []api.After {
 	var out []api.After
 	for _, a := range l.After {
-		if a.Singleton {
+		if a.Job == api.Singleton {
 			out = append(out, d.alike(l)...)
 			continue
 		}

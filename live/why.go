@@ -1,7 +1,6 @@
 package live
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -122,7 +121,7 @@ func (d explainer) beside(l *Job) (out []string) {
 func (d explainer) frees(l *Job) []string {
 	var out []string
 	for _, a := range l.After {
-		out = append(out, "the end of job "+cmp.Or(a.Job, "before it"))
+		out = append(out, "the end of job "+a.Job)
 	}
 	if l.Until > d.Loop.Now() {
 		out = append(out, "the time: it is tried again at "+d.Loop.Clock.Wall(l.Until).Local().Format(time.TimeOnly))

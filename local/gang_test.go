@@ -241,7 +241,7 @@ func TestSingleton(t *testing.T) {
 	one := func(name, file string, single bool) string {
 		spec := h.sh(1, awaits(file))
 		if spec.Name = name; single {
-			spec.After = []api.After{{Singleton: true}}
+			spec.After = []api.After{{Job: api.Singleton}}
 		}
 		return h.submit(spec)
 	}
@@ -267,10 +267,6 @@ func TestSingleton(t *testing.T) {
 	if j := h.job(other); j.State != api.Running {
 		t.Errorf("another one is %s", j.State)
 	}
-	bad := h.sh(1, "true")
-	bad.After = []api.After{{Singleton: true, Any: true}}
-	_, err := h.Submit(background, h.me, bad)
-	refused(t, err, api.Invalid, "a singleton comes after the jobs with its name, however they end: no job is named, nor how it ends")
 }
 
 // An array is one submission and many jobs, which can be touched as one.

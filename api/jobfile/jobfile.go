@@ -221,12 +221,8 @@ func setPlain(v reflect.Value, text string) error {
 }
 
 // ParseAfter reads a job that must have ended, as in 17, 17:any when it may have failed
-// too, or 17:failed when it must have. Singleton stands for all jobs of its user and with its name that were
-// submitted before it.
+// too, or 17:failed when it must have.
 func ParseAfter(text string) (api.After, error) {
-	if strings.TrimSpace(text) == "singleton" {
-		return api.After{Singleton: true}, nil
-	}
 	job, how, has := strings.Cut(strings.TrimSpace(text), ":")
 	if job == "" || has && how != "any" && how != "failed" {
 		return api.After{}, fmt.Errorf("%q: write the number of a job, 17:any if it may have failed, 17:failed if it must have, or singleton", text)

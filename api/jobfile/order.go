@@ -78,7 +78,7 @@ func (o *ordering) circle(to int) error {
 
 // isName tells whether a job is meant that is submitted together with who waits for it.
 func isName(job string) bool {
-	return strings.Trim(job, "0123456789_") != "" && !strings.Contains(job, "/")
+	return strings.Trim(job, "0123456789_") != "" && !strings.Contains(job, "/") && job != api.Singleton
 }
 
 // Numbered is what a job waits for, with the numbers of jobs in place of the names that they

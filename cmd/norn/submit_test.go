@@ -49,7 +49,7 @@ func TestSubmitFlags(t *testing.T) {
 		{"--slot rdma=1 --slot license=2", func(j *api.JobSpec) { j.Slots = "rdma=1,license=2" }},
 		{"--type A100,H100 --type V100", func(j *api.JobSpec) { j.Types = []string{"A100", "H100", "V100"} }},
 		{"--name bert --tenant nlp --user eve", func(j *api.JobSpec) { j.Name, j.Tenant, j.User = "bert", "nlp", "eve" }},
-		{"--after singleton", func(j *api.JobSpec) { j.After = []api.After{{Singleton: true}} }},
+		{"--after singleton", func(j *api.JobSpec) { j.After = []api.After{{Job: api.Singleton}} }},
 		{"--after 3,4:any --after 5_1", func(j *api.JobSpec) { j.After = []api.After{{Job: "3"}, {Job: "4", Any: true}, {Job: "5_1"}} }},
 		{"--array 1-20 --hold", func(j *api.JobSpec) { j.Array, j.Held = "1-20", true }},
 		{"--est 2h --limit 1d --deadline 6h", func(j *api.JobSpec) { j.Estimate, j.Limit, j.Deadline = 7200, 86400, noon.Add(6*time.Hour) }},
