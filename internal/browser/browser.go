@@ -192,9 +192,15 @@ func (p *Page) Frame() {
 	Eval[bool](p, `new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`)
 }
 
-// Click clicks the first element that matches.
+// Click clicks the first element that matches, once it has stood where it is for a tenth of a second: what comes in
+// meanwhile may move it from under the mouse.
 func (p *Page) Click(selector string) {
 	p.t.Helper()
+	p.Until(fmt.Sprintf(`(() => {
+		const r = document.querySelector(%q).getBoundingClientRect(), at = r.x + "," + r.y;
+		[window.still, window.stood] = [window.stood === at ? window.still + 1 : 0, at];
+		return window.still > 5;
+	})()`, selector))
 	p.Do(chromedp.Click(chromedp.CSS(selector)))
 }
 
