@@ -86,7 +86,7 @@ func TestStepsOfABatch(t *testing.T) {
 	longtest.Skip(t)
 	t.Parallel()
 	h := newHere(t, "fifo", 1, func(o *local.Options) {
-		o.Defaults.SpeedFor, o.Defaults.SpeedMargin = 2*time.Second, 0.2 // long beside the delays of a busy machine
+		o.Defaults.SpeedFor, o.Defaults.SpeedMargin = 2*time.Second, 0.15 // long beside the delays of a busy machine; a first look that is off by less than the margin stays
 	})
 	h.orders(func(*sched.View, *sched.Plan) {})
 	spec := h.sh(1, awaits("end"))
@@ -109,7 +109,7 @@ func TestStepsOfABatch(t *testing.T) {
 	until(t, "it is about half as fast with as many steps of half the batch", func() bool {
 		tell()
 		speeds := h.life(id, eventlog.Speed)
-		return len(speeds) > 0 && speeds[len(speeds)-1].Speed > 0.5/1.3 && speeds[len(speeds)-1].Speed < 0.5*1.3 // a first look that is off by less than the margin stays
+		return len(speeds) > 0 && speeds[len(speeds)-1].Speed > 0.4 && speeds[len(speeds)-1].Speed < 0.6
 	})
 	h.make("end")
 	h.until(id, api.Done)
