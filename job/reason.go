@@ -16,7 +16,7 @@ type Reason struct {
 	Have int32         // as the code says
 	Job  ID            // the other job, where the code names one
 	At   time.Duration // a moment, where the code names one; 0 otherwise
-	Text string        // for Because: the policy's own words; for NeedSlots: the name; for NeedWhere, NeedWithin and NoSuchNode what their sentences say; for Refused: why; for NoSuchType, TooLarge, Impossible, OnHold and the reasons to be stopped: the world's, in place of ours
+	Text string        // for Because: the policy's own words; for NeedSlots: the name; for NeedTasks: the GPUs of each; for NeedWhere, NeedWithin and NoSuchNode what their sentences say. For Refused: why; for NoSuchType, TooLarge, Impossible, OnHold and the reasons to be stopped: the world's, in place of ours
 }
 
 // ReasonCode tells apart the reasons.
@@ -32,6 +32,7 @@ const (
 	NeedCPU                  // GPUs would do, but CPU or memory beside them is short
 	NeedSlots                // the same of the counted resource that Text names
 	NeedPart                 // Need milli of one GPU, no GPU has that much left
+	NeedTasks                // its Need tasks need GPUs of one node each, as many as Text says; there is room for Have
 	NeedWhere                // Need GPUs of the nodes that it may use, which have Have free; Text is the condition
 	NeedWithin               // Need GPUs in one place, the best has Have free; Text is the level
 	TooLarge                 // Need GPUs, the pool has Have in all: can never run
@@ -70,7 +71,7 @@ const (
 )
 
 var reasonNames = [lastReason]string{
-	"none", "need-gpus", "need-one-node", "need-whole-nodes", "need-rack", "need-cpu", "need-slots", "need-part", "need-where", "need-within", "too-large", "no-such-node", "no-such-type", "impossible", "over-limit", "refused",
+	"none", "need-gpus", "need-one-node", "need-whole-nodes", "need-rack", "need-cpu", "need-slots", "need-part", "need-tasks", "need-where", "need-within", "too-large", "no-such-node", "no-such-type", "impossible", "over-limit", "refused",
 	"behind", "outranked", "quota", "over-share", "reserved", "not-yet", "on-hold", "occupied", "because",
 	"makes-room", "used-share", "reclaimed", "moved", "resized", "node-lost", "failed", "ended", "user-request", "out-of-memory", "profiled", "cancelling", "after-job", "in-turn", "taken-back", "sleeps",
 }
@@ -104,7 +105,7 @@ func (r Reason) Never() bool {
 // Fragmentation tells whether enough GPUs exist but not where they are wanted.
 func (r Reason) Fragmentation() bool {
 	switch r.Code {
-	case NeedOneNode, NeedWholeNode, NeedRack, NeedCPU, NeedSlots, NeedPart, NeedWithin:
+	case NeedOneNode, NeedWholeNode, NeedRack, NeedCPU, NeedSlots, NeedPart, NeedTasks, NeedWithin:
 		return true
 	}
 	return false
@@ -136,6 +137,8 @@ func (r Reason) Sentence(name func(ID) string) string {
 		return "GPUs would do, but their nodes are short of " + cmp.Or(r.Text, "something else")
 	case NeedPart:
 		return fmt.Sprintf("needs %v of one GPU; no GPU has that much left", unit.Milli(r.Need))
+	case NeedTasks:
+		return fmt.Sprintf("each of its %s needs %s of one node; there is room for %d", unit.Count(int(r.Need), "task"), cmp.Or(r.Text, "several GPUs"), r.Have)
 	case NeedWhere:
 		return fmt.Sprintf("needs %s of the nodes that it may use%s; they have %d free", unit.Count(int(r.Need), "GPU"), condition(r.Text), r.Have)
 	case NeedWithin:

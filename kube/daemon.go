@@ -257,7 +257,7 @@ func (d *Daemon) trouble() []string {
 			break
 		}
 		if name := strings.Replace(key, gangPrefix, "", 1); name != key {
-			out = append(out, "gang "+name+" waits for its pods: "+part.Error())
+			out = append(out, "gang "+name+" waits: "+part.Error())
 		} else {
 			out = append(out, part.Error())
 		}

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/kube/convert"
+	"github.com/norn-scheduler/norn/kube/kinds"
 	"github.com/norn-scheduler/norn/kube/names"
 	"github.com/norn-scheduler/norn/live"
 )
@@ -46,7 +48,11 @@ type entry struct {
 	found   bool          // its run is one of an earlier Norn
 	saved   time.Duration // of its work, when it was told to leave: what it falls back to if it cannot save
 	gone    bool          // its owner is gone, or is not to be touched any more
-	failed  int           // launches that the API refused, one after the other
+
+	groupSeen string        // version of its PodGroup that was last told how it stands
+	grown     int           // pods of a gang that waits, when they were last counted
+	grew      time.Duration // when these became more
+	failed    int           // launches that the API refused, one after the other
 }
 
 // kind is what sort of object a job is.
@@ -155,8 +161,8 @@ func (a *ask) equal(b *ask) bool {
 		a.priority == b.priority && a.estimate == b.estimate && a.stop == b.stop
 }
 
-// incomplete is the error of a gang of which pods are missing, or of an owner whose child has
-// the templates of its pods and is missing.
+// incomplete is the error of a gang of which pods are missing or its PodGroup, or of an owner
+// whose child has the templates of its pods and is missing.
 type incomplete struct {
 	have, want int
 	child      string // what is missing instead of pods; empty: pods are
@@ -187,7 +193,8 @@ func beyond(a *convert.Ask) error {
 }
 
 // podsAsk is what bare pods ask for together: equal ones are tasks of one role. Nobody would
-// make them again, so they are not preempted.
+// make them again, so they are not preempted. Where it fails with incomplete or errApart it says
+// what those that are there ask for.
 func (d *Daemon) podsAsk(s *sight) (ask, error) {
 	p := s.pods[0]
 	out := ask{
@@ -207,25 +214,65 @@ func (d *Daemon) podsAsk(s *sight) (ask, error) {
 		}
 		out.estimate = est
 	}
-	var sets []convert.Set
-	for _, p := range s.pods {
-		m, err := convert.MemberOf(p)
+	group, missing := d.view.groupOf(s)
+	if missing != nil && !errors.As(missing, new(*noGroup)) {
+		return out, missing
+	}
+	sets, size, err := d.setsOf(s, group, &out)
+	if err != nil {
+		return out, err
+	}
+	if out.demand, err = convert.Demand(sets, d.nodes.types); err != nil {
+		return out, err
+	}
+	if group != nil {
+		rank, err := d.view.priorityOf(&convert.Ask{Class: group.Class, Priority: group.Priority, Ranked: group.Class == ""})
 		if err != nil {
 			return out, err
 		}
-		if s.kind == aGang && int(m.Size) > len(s.pods) {
-			return out, &incomplete{have: len(s.pods), want: int(m.Size)}
+		out.priority = max(out.priority, rank)
+	}
+	switch {
+	case s.kind != aGang || size == 0 && group == nil && missing == nil:
+	case size == 0 && missing != nil:
+		return out, &incomplete{child: missing.Error()}
+	case size == 0:
+		return out, errApart
+	case int(size) > len(s.pods):
+		return out, &incomplete{have: len(s.pods), want: int(size)}
+	}
+	return out, nil
+}
+
+// setsOf is the pods of a job as sets of equal ones, and how many a gang has or can begin with; 0:
+// nobody tells, or its PodGroup says that its pods need not begin together. It notes their
+// priority.
+func (d *Daemon) setsOf(s *sight, group *kinds.Group, out *ask) (sets []convert.Set, size int32, err error) {
+	if group == nil {
+		group = new(kinds.Group)
+	}
+	if len(group.Claims) > 0 {
+		return nil, 0, fmt.Errorf("only kube-scheduler can see to the resource claim %s of PodGroup %s", group.Claims[0], group.Key)
+	}
+	for _, p := range s.pods {
+		m, err := convert.MemberOf(p)
+		if err != nil {
+			return nil, 0, err
 		}
+		size = max(size, m.Size)
 		a, err := convert.Pod(&p.Spec, p.Labels, p.Annotations, d.nodes.levels)
 		if err == nil {
 			err = beyond(a)
 		}
 		if err != nil {
-			return out, fmt.Errorf("pod %s: %w", p.Name, err)
+			return nil, 0, fmt.Errorf("pod %s: %w", p.Name, err)
+		}
+		if a.Within == "" {
+			a.Within, a.Prefer = group.Within, group.Prefer
 		}
 		rank, err := d.view.priorityOf(a)
 		if err != nil {
-			return out, err
+			return nil, 0, err
 		}
 		out.priority = max(out.priority, rank)
 		if last := len(sets) - 1; last >= 0 && sets[last].Role == m.Role && sets[last].Ask.Size == a.Size {
@@ -234,9 +281,7 @@ func (d *Daemon) podsAsk(s *sight) (ask, error) {
 			sets = append(sets, convert.Set{Role: m.Role, Count: 1, Ask: a})
 		}
 	}
-	var err error
-	out.demand, err = convert.Demand(sets, d.nodes.types)
-	return out, err
+	return sets, cmp.Or(size, group.Least), nil
 }
 
 // spec is the job as the API of Norn shows it.

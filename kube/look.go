@@ -115,6 +115,10 @@ func (d looker) admit(s *sight) {
 		return
 	}
 	delete(d.partial, s.key)
+	if errors.Is(err, errApart) {
+		d.setApart(s.pods)
+		return
+	}
 	d.entries[s.key] = l
 	if s.owner != nil { // its next run comes after those that are noted, whoever noted them
 		l.Run = number(s.owner.GetAnnotations()[names.Run])
@@ -195,7 +199,10 @@ func (d looker) markWaiting(marked map[subject]bool) {
 // when it was taken in, as when its Job was changed or its PriorityClass has come.
 func (d looker) retake(l *entry, s *sight) bool {
 	r := d.State().Record(l.ID)
-	if r.Starts > 0 || r.Phase != job.Waiting && r.Phase != job.Held || l.unfit == "" && (l.kind != aJob || l.Held && l.denied == "") {
+	if r.Starts > 0 || r.Phase != job.Waiting && r.Phase != job.Held || l.unfit == "" && (l.kind == aPod || l.Held && l.denied == "") {
+		return false
+	}
+	if l.kind == aGang && l.unfit == "" && !d.grewUp(l, s) {
 		return false
 	}
 	a, err := d.asks(s)
@@ -210,6 +217,24 @@ func (d looker) retake(l *entry, s *sight) bool {
 	d.Loop.Emit(eventlog.Event{Kind: eventlog.Cancel, Job: l.ID})
 	d.Loop.Later(func() error { return d.look(l.Key) })
 	return true
+}
+
+// quiet is for how long a gang that waits must not have grown before it is taken in anew, with all
+// the pods that it has by then.
+const quiet = time.Second
+
+// grewUp tells whether a gang that waits can be compared with what it was: all of its pods are
+// there, and no more come.
+func (d looker) grewUp(l *entry, s *sight) bool {
+	have, now := len(s.ready()), d.Loop.Now()
+	if have < int(l.ask.pods) {
+		return false
+	}
+	if have > max(l.grown, int(l.ask.pods)) {
+		l.grown, l.grew = have, now
+		d.Loop.At(now+quiet, func() { d.soon(func() error { return d.look(l.Key) }) })
+	}
+	return l.grew == 0 || now >= l.grew+quiet
 }
 
 // gather holds a gang of which pods have gone while it waits, until they are all there again,
@@ -395,6 +420,10 @@ func (d looker) settle(l *entry, s *sight) {
 	if bind := d.sit(l, s.pods); len(bind) > 0 {
 		d.bind(l, bind)
 	}
+	d.setApart(l.late(s.pods))
+	if l.seated() {
+		d.tellGroup(l, s.pods, "")
+	}
 }
 
 // vacate frees the seats of pods that have ended or are gone: another one follows on the
@@ -409,7 +438,7 @@ func (d looker) vacate(l *entry, s *sight) {
 		if at >= 0 && !over(s.pods[at]) {
 			continue
 		}
-		if l.kind == aJob && (at < 0 || !rejected(s.pods[at])) {
+		if l.kind == aJob && (at < 0 || !rejected(s.pods[at])) || l.kind == aGang && at < 0 {
 			*seat = newSeat(seat)
 		}
 	}

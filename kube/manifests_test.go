@@ -134,7 +134,7 @@ func (r *rig) as(name string, groups ...string) kubernetes.Interface {
 // more, Norn does all that it does, and each of the rights is used.
 func TestManifests(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, smallNodes[:1], 10, nil, testenv.Audit("Metadata"))
+	r := newRig(t, smallNodes[:1], 10, nil, append(withGroups(), testenv.Audit("Metadata"))...)
 	r.down()
 	r.install()
 	r.opt.Client, r.opt.Dynamic = r.as(account, "system:serviceaccounts", "system:authenticated"), r.extraAs(account, "system:serviceaccounts", "system:authenticated")
@@ -209,9 +209,8 @@ func (r *rig) extraAs(name string, groups ...string) dynamic.Interface {
 func (r *rig) rightsAreUsed() {
 	t := r.t
 	r.queue("team", nil)
-	for i := range 2 {
-		r.pod([]string{"gang-0", "gang-1"}[i], 1, "5s", map[string]string{names.Gang: "gang", names.GangSize: "2"})
-	}
+	r.group(nativeGroups, "gang", gang(2))
+	r.grouped("gang", 0, 2, 1, "5s")
 	r.until("the gang is done", func() bool { return r.state("default/gang/gang") == api.Done })
 	r.job("runs", 1, 4, "10000s", nil)
 	r.until("it runs", func() bool { return len(r.kubelet.Running()) == 1 })

@@ -56,11 +56,12 @@ func (d looker) tellReasons() {
 func (d looker) tellReason(l *entry, text string) {
 	var pod *core.Pod
 	if l.kind != aJob {
-		if s := d.view.see(l.Key); s != nil && len(s.pods) > 0 {
-			pod = s.pods[0]
-		} else {
+		s := d.view.see(l.Key)
+		if s == nil || len(s.pods) == 0 {
 			return
 		}
+		pod = s.pods[0]
+		d.tellGroup(l, s.pods, text)
 	}
 	d.Loop.Act(&l.Lane, func() {
 		var err error

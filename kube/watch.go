@@ -18,6 +18,7 @@ import (
 
 	"github.com/norn-scheduler/norn/kube/convert"
 	"github.com/norn-scheduler/norn/kube/kinds"
+	"github.com/norn-scheduler/norn/kube/names"
 )
 
 // watcher keeps what the API shows: pods, nodes, Jobs and PriorityClasses. It says which
@@ -50,8 +51,9 @@ type subject struct {
 
 // The indexes of pods.
 const (
-	byJob  = "job"
-	byNode = "node"
+	byJob   = "job"
+	byNode  = "node"
+	byGroup = "group" // PodGroup
 )
 
 // newWatcher begins to watch. tell is called, in any goroutine, when something should be
@@ -68,6 +70,7 @@ func newWatcher(opt *Options, tell func()) (*watcher, error) {
 		byJob:   func(o any) ([]string, error) { return one(w.maker(o.(*core.Pod))), nil },
 		byOwner: ownerIndex,
 		byNode:  func(o any) ([]string, error) { return one(o.(*core.Pod).Spec.NodeName), nil },
+		byGroup: groupIndex,
 	})
 	if err == nil {
 		err = w.jobs.AddIndexers(cache.Indexers{byOwner: ownerIndex})
@@ -81,6 +84,7 @@ func newWatcher(opt *Options, tell func()) (*watcher, error) {
 		}
 	}
 	w.extras.want(queueObjects, w.seeRule, specified) // Norn writes their status
+	w.wantGroups()
 	for _, k := range kinds.All() {
 		if k.Suspends() {
 			w.kinds = append(w.kinds, k)
@@ -180,7 +184,7 @@ func (w *watcher) maker(p *core.Pod) string {
 			return keyOf(k, p.Namespace, o.Name)
 		}
 	}
-	if gang := gangOf(p); gang != "" {
+	if gang := gangOf(p); gang != "" && p.Annotations[names.Apart] == "" {
 		return p.Namespace + "/" + gangPrefix + gang
 	}
 	return p.Namespace + "/" + podPrefix + p.Name

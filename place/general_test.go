@@ -185,6 +185,9 @@ func TestReasons(t *testing.T) {
 		{Pack, gang(2, 1000, 1000), []int{0, 0, 0, 0, 0, 0}, 8000, "GPUs would do, but the CPU or memory beside them is short"},
 		{Pack, gang(1, 500, 1000), []int{3, 0, 0, 0, 0, 0}, 8000, "GPUs would do, but the CPU or memory beside them is short"},
 		{Pack, gang(1, 500, 0), []int{4, 4, 4, 4, 4, 4}, 0, "needs 1 GPU; 0 free"},
+		{Pack, gang(2, 3000, 1000), []int{3, 3, 3, 3, 0, 3}, 0, "each of its 2 tasks needs 3 GPUs of one node; there is room for 1"},
+		{Pack, gang(3, 2000, 0), []int{0, 3, 3, 3, 3, 3}, 0, "each of its 3 tasks needs 2 GPUs of one node; there is room for 2"},
+		{Pack, gang(3, 2000, 1000), []int{0, 0, 0, 0, 0, 0}, 8000, "GPUs would do, but the CPU or memory beside them is short"},
 	}
 	for _, k := range cases {
 		c := racks(t)

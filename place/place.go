@@ -263,8 +263,36 @@ func (r *Request) why(simple bool) job.Reason {
 		reason.Code, reason.Have = job.NeedOneNode, best
 	default:
 		reason.Code = job.NeedCPU
+		if each := int(r.Demand.Roles[0].GPU / unit.One); each > 1 {
+			if room := r.tasksFree(each); room < int(r.Tasks) && !r.pooled() {
+				reason = job.Reason{Code: job.NeedTasks, Need: r.Tasks, Have: int32(room), Job: job.None, Text: unit.Count(each, "GPU")}
+			}
+		}
 	}
 	return reason
+}
+
+// tasksFree is for how many tasks with several devices each, all of one node, the devices have
+// room, if everything else suffices; it counts no more than the gang has.
+func (r *Request) tasksFree(each int) (n int) {
+	c := r.Cluster
+	for _, s := range c.Shelves(r.Pool) {
+		shelf := cluster.ShelfID(s)
+		if !r.Mask.Has(c.ShelfType(shelf)) {
+			continue
+		}
+		for k := c.ShelfLevels(shelf) - 1; k >= each; k-- {
+			for g := c.NextGroup(shelf, k, cluster.None); g != cluster.None && n < int(r.Tasks); g = c.NextGroup(shelf, k, g) {
+				n += k / each
+			}
+		}
+	}
+	return min(n, int(r.Tasks))
+}
+
+// pooled tells whether GPUs of some node are counted and not told apart.
+func (r *Request) pooled() bool {
+	return slices.ContainsFunc(r.Cluster.PoolNodes(r.Pool), func(n cluster.NodeID) bool { return r.Cluster.Node(n).Pooled })
 }
 
 // partsFree is the number of tasks of a gang for which the devices have room,

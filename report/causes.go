@@ -152,6 +152,7 @@ var reasonMeanings = map[string]string{
 	"need-rack":        "Enough GPUs are free, but not in one rack, as it needs them.",
 	"need-cpu":         "GPUs are free, but the cores or the memory beside them are taken.",
 	"need-slots":       "GPUs are free, but a counted resource of their nodes is taken.",
+	"need-tasks":       "Each of its tasks needs several GPUs of one node, and too few nodes have as many free.",
 	"need-part":        "It needs a part of a GPU, and no GPU has that much left.",
 	"need-where":       "The nodes that it may use have too few free GPUs.",
 	"need-within":      "Enough GPUs are free, but not in one place of the topology, as it needs them.",

@@ -29,10 +29,7 @@ type Member struct {
 // indexes are labels and annotations that users can write; it fails on those that are no
 // numbers.
 func MemberOf(p *corev1.Pod) (Member, error) {
-	meta := podmap.Meta{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID), Labels: p.Labels, Annotations: p.Annotations}
-	if g := p.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
-		meta.Group = *g.PodGroupName
-	}
+	meta := metaOf(p)
 	for i := range p.OwnerReferences {
 		o := &p.OwnerReferences[i]
 		meta.Owners = append(meta.Owners, podmap.Owner{Kind: o.Kind, Name: o.Name, UID: string(o.UID)})
@@ -58,6 +55,22 @@ func MemberOf(p *corev1.Pod) (Member, error) {
 		m.Rank = m.index[0]
 	}
 	return m, nil
+}
+
+// metaOf is what the metadata of a pod tells, but for its owners.
+func metaOf(p *corev1.Pod) podmap.Meta {
+	meta := podmap.Meta{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID), Labels: p.Labels, Annotations: p.Annotations}
+	if g := p.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
+		meta.Group = *g.PodGroupName
+	}
+	return meta
+}
+
+// PodGroupOf is the PodGroup that a pod names, by the rules of podmap: the API group that it is
+// of, and its name in the namespace of the pod. Both are empty where the pod names none.
+func PodGroupOf(p *corev1.Pod) (api, name string) {
+	meta := metaOf(p)
+	return meta.PodGroup()
 }
 
 // Compare is the order of pods of one gang: by role, by their indexes, and by name, in

@@ -83,7 +83,7 @@ func suspended() (out []scope) {
 
 // Own are the annotations that Norn alone writes.
 func Own() []string {
-	return []string{names.Asked, names.Run, names.Devices, names.Plan, names.Record}
+	return []string{names.Asked, names.Run, names.Devices, names.Plan, names.Record, names.Apart}
 }
 
 func fill(h settled) (string, error) {

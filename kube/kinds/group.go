@@ -2,9 +2,13 @@ package kinds
 
 import (
 	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/norn-scheduler/norn/kube/convert"
 	"github.com/norn-scheduler/norn/kube/names"
+	"github.com/norn-scheduler/norn/trace/podmap"
 )
 
 // Group is a PodGroup: pods that name it are a gang.
@@ -18,18 +22,30 @@ type Group struct {
 	Never    bool     // it never preempts others
 	Whole    bool     // it is disrupted as a whole, and not pod by pod
 	Claims   []string // resource claims that its pods share
-	// Scheduled is the type of the condition by which a scheduler tells that the group has
-	// its places.
+	// Scheduled is the type of the condition by which a scheduler tells whether the group has
+	// its places; empty: schedulers tell of no such group.
 	Scheduled string
 }
 
-// groups are the PodGroups that are read, by apiVersion: the type of the condition that
-// tells that they have their places.
-var groups = map[string]string{
-	"scheduling.k8s.io/v1alpha2":    "PodGroupScheduled",          // Kubernetes 1.36
-	"scheduling.k8s.io/v1beta1":     "PodGroupInitiallyScheduled", // Kubernetes 1.37
-	"scheduling.volcano.sh/v1beta1": "Scheduled",
-	"scheduling.x-k8s.io/v1alpha1":  "Scheduled", // scheduler-plugins
+// GroupKind is a kind of PodGroups that are read.
+type GroupKind struct {
+	schema.GroupVersionResource
+	scheduled string // as Group.Scheduled
+}
+
+// GroupKinds are the kinds of PodGroups that are read, the newest version of each first: those
+// of Kubernetes 1.37 and 1.36, of Volcano and of scheduler-plugins. The last two have
+// controllers of their own for their status.
+func GroupKinds() []GroupKind {
+	kind := func(group, version, scheduled string) GroupKind {
+		return GroupKind{schema.GroupVersionResource{Group: group, Version: version, Resource: "podgroups"}, scheduled}
+	}
+	return []GroupKind{
+		kind(podmap.NativeGroups, "v1beta1", "PodGroupInitiallyScheduled"),
+		kind(podmap.NativeGroups, "v1alpha2", "PodGroupScheduled"),
+		kind(podmap.VolcanoGroups, "v1beta1", ""),
+		kind(podmap.PluginGroups, "v1alpha1", ""),
+	}
 }
 
 // ReadGroup reads a PodGroup of Kubernetes (v1alpha2, v1beta1), of Volcano, or of
@@ -38,10 +54,12 @@ var groups = map[string]string{
 func ReadGroup(of map[string]any, levels convert.Levels) (*Group, error) {
 	o := object(of)
 	g := &Group{Key: o.text("metadata", "namespace") + "/" + o.text("metadata", "name")}
-	var known bool
-	if g.Scheduled, known = groups[o.text("apiVersion")]; !known || o.text("kind") != "PodGroup" {
+	all := GroupKinds()
+	i := slices.IndexFunc(all, func(k GroupKind) bool { return k.GroupVersion().String() == o.text("apiVersion") })
+	if i < 0 || o.text("kind") != "PodGroup" {
 		return nil, fmt.Errorf("%s %s in %s is no PodGroup that is known", o.text("kind"), g.Key, o.text("apiVersion"))
 	}
+	g.Scheduled = all[i].scheduled
 	if err := g.read(o, levels); err != nil {
 		return nil, fmt.Errorf("PodGroup %s: %w", g.Key, err)
 	}

@@ -64,6 +64,10 @@ const (
 	// Plan is an annotation of owners, and of the first pod of a bare gang: where each
 	// rank of the run goes.
 	Plan = Group + "/plan"
+	// Apart is an annotation of pods that say that they belong to a gang, and that Norn
+	// schedules each by itself: those that came when their gang ran already, and those whose
+	// PodGroup says that they need not begin together.
+	Apart = Group + "/apart"
 	// Record is an annotation of owners: what Norn has to remember of the job (attained
 	// service, progress, failures, notes of the policy).
 	Record = Group + "/record"

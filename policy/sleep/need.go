@@ -32,7 +32,7 @@ type key struct {
 // awake has room for it.
 func waitsForRoom(r job.Reason) (waits, short bool) {
 	switch r.Code {
-	case job.NeedGPUs, job.NeedOneNode, job.NeedWholeNode, job.NeedRack, job.NeedCPU, job.NeedSlots, job.NeedPart, job.NeedWhere, job.NeedWithin:
+	case job.NeedGPUs, job.NeedOneNode, job.NeedWholeNode, job.NeedRack, job.NeedCPU, job.NeedSlots, job.NeedPart, job.NeedTasks, job.NeedWhere, job.NeedWithin:
 		return true, true
 	case job.Quota, job.OnHold, job.Occupied, job.Cancelling, job.AfterJob, job.InTurn:
 		return false, false

@@ -29,15 +29,19 @@ var gangLabels = []string{
 	"ray.io/cluster",
 	"leaderworkerset.sigs.k8s.io/group-key",
 	"kueue.x-k8s.io/pod-group-name",
-	"scheduling.k8s.io/group-name",
-	"scheduling.volcano.sh/group-name",
-	"scheduling.x-k8s.io/pod-group",
+	volcanoGroup[0], volcanoGroup[1],
+	pluginGroup,
 	"gang.scheduling.koordinator.sh/name",
 	"pod-group.scheduling.sigs.k8s.io/name",
 	"pod-group.scheduling.sigs.k8s.io",
 	"batch.kubernetes.io/job-name",
 	"job-name",
 }
+
+// The labels and annotations that name a PodGroup of Volcano, and of scheduler-plugins.
+var volcanoGroup = []string{"scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name"}
+
+const pluginGroup = "scheduling.x-k8s.io/pod-group"
 
 // roleLabels are the labels that say which role a pod has in its gang.
 var roleLabels = []string{
@@ -188,6 +192,31 @@ func (m *Meta) Instance() string {
 func (m *Meta) Named() bool {
 	_, v := m.first(gangLabels)
 	return v != "" || m.Group != ""
+}
+
+// The API groups of PodGroups.
+const (
+	NativeGroups  = "scheduling.k8s.io"
+	VolcanoGroups = "scheduling.volcano.sh"
+	PluginGroups  = "scheduling.x-k8s.io" // of scheduler-plugins
+)
+
+// PodGroup is the PodGroup that a pod names, and the API group that it is of. Both are empty
+// where the pod names none, or says by Norn's own label to which gang it belongs.
+func (m *Meta) PodGroup() (api, name string) {
+	if m.Tag(gangLabels[0]) != "" {
+		return "", ""
+	}
+	if m.Group != "" {
+		return NativeGroups, m.Group
+	}
+	if _, name = m.first(volcanoGroup); name != "" {
+		return VolcanoGroups, name
+	}
+	if name = m.Tag(pluginGroup); name != "" {
+		return PluginGroups, name
+	}
+	return "", ""
 }
 
 // GangSize is the label or annotation that says how many pods the gang has, and what it
