@@ -29,6 +29,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/kit/beside"
 	"github.com/norn-scheduler/norn/policy/need"
@@ -145,13 +146,13 @@ type policy struct {
 	queue  []waiting
 	wake   time.Duration
 	why    map[job.ID]job.Reason
-	found  []site // scratch of places
 	hosts  []host // by job, see host
-	chairs chairs // where workers could sit
 	looks  int    // how often a gang has looked for places
 	sorts  beside.Sorts
 	rates  beside.Known[float64] // of a gang that looks for places, beside gangs of each sort
 	alloc  cluster.Alloc
+
+	benches benches // where workers could sit
 }
 
 type waiting struct {
@@ -165,7 +166,7 @@ func (g *policy) Decide(v *sched.View, p *sched.Plan) {
 	g.hosts = append(g.hosts, make([]host, max(0, v.Jobs()-len(g.hosts)))...)
 	for j := range v.Running() {
 		h := &g.hosts[j.ID]
-		if h.packable = packable(j); h.packable {
+		if h.packable, h.memory = packable(j), perf.MemoryOf(j.Spec()); h.packable {
 			beside.Restore(p, j.ID)
 		}
 	}
@@ -179,10 +180,10 @@ func (g *policy) Decide(v *sched.View, p *sched.Plan) {
 	}
 	clear(g.why)
 	tries, left := g.cfg.Tries, false
-	g.chairs.forget(v.Cluster())
+	g.benches.forget(v.Cluster())
 	for _, w := range g.queue {
 		if p.Start(w.id, g.cfg.Place) {
-			g.chairs.changed(p.Alloc(w.id))
+			g.benches.changed(p.Alloc(w.id))
 			continue
 		}
 		left = true
@@ -190,7 +191,7 @@ func (g *policy) Decide(v *sched.View, p *sched.Plan) {
 			tries--
 			why := g.pack(v, p, j)
 			if why.Code == job.NoReason {
-				g.chairs.changed(p.Alloc(w.id))
+				g.benches.changed(p.Alloc(w.id))
 				continue
 			}
 			g.why[w.id] = why

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 )
@@ -168,16 +169,39 @@ func (l *Local) open(seat int) bool {
 // trial is what is known while splits are tried for some workers.
 type trial struct {
 	seats   []int // that change: the workers, and those beside them
+	unlike  []int // those of them that may have other rates than the others, as long as all splits are equal
 	was     []cluster.Share
 	gangs   []int     // of theirs
 	without []float64 // of each gang: the least rate of its other workers
 	rates   []float64 // of each gang, with the best split
 }
 
+// pair is what the rates of two workers on a GPU follow from, beside their parts.
+type pair struct {
+	one, other        *job.Job
+	memory, beside    unit.Bytes
+	batch, otherBatch int32
+	gang, otherGang   int
+	typ               cluster.GPUType
+}
+
+// pair is a worker on a spot of two and the one beside it.
+func (l *Local) pair(seat int) pair {
+	s := &l.Seats[seat]
+	spot := &l.Spots[s.Spot]
+	o := &l.Seats[spot.Seats[0]+spot.Seats[1]-seat]
+	return pair{s.Job, o.Job, s.Share.Memory, o.Share.Memory, s.Share.Batch, o.Share.Batch, s.Gang, o.Gang, spot.Type}
+}
+
 // begin lists what changes when some workers get other parts.
 func (l *Local) begin(seats []int) *trial {
 	t := &trial{}
+	var pairs []pair
 	for _, s := range seats {
+		if x := l.pair(s); !slices.Contains(pairs, x) {
+			pairs = append(pairs, x)
+			t.unlike = append(t.unlike, l.Spots[l.Seats[s].Spot].Seats...)
+		}
 		for _, o := range l.Spots[l.Seats[s].Spot].Seats {
 			t.seats, t.was = append(t.seats, o), append(t.was, l.Seats[o].Share)
 			if g := l.Seats[o].Gang; g >= 0 && !slices.Contains(t.gangs, g) {
@@ -204,7 +228,7 @@ func (l *Local) begin(seats []int) *trial {
 // sum is what the gangs count with the parts that they have now.
 func (l *Local) sum(t *trial) (sum float64) {
 	t.rates = append(t.rates[:0], t.without...)
-	for _, s := range t.seats {
+	for _, s := range t.unlike {
 		if i := slices.Index(t.gangs, l.Seats[s].Gang); i >= 0 && t.rates[i] > 0 {
 			t.rates[i] = min(t.rates[i], l.Rate(s))
 		}

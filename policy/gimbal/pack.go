@@ -44,6 +44,9 @@ func (g *policy) candidates(v *sched.View, p *sched.Plan, j sched.Job, need int)
 	var racks [][]site // in the order of their first nodes
 	g.looks++
 	g.rates.Forget(c)
+	if v.Class(j.Class()).NoType {
+		return nil
+	}
 	rack, last := -1, cluster.DomainID(0)
 	for _, n := range c.PoolNodes(v.Scope(j)) {
 		if in := c.Node(n).Domain; rack < 0 || in != last {
@@ -55,9 +58,7 @@ func (g *policy) candidates(v *sched.View, p *sched.Plan, j sched.Job, need int)
 			}
 			last = in
 		}
-		for _, x := range g.places(v, p, j, n) {
-			racks[rack] = g.keep(racks[rack], x, need)
-		}
+		racks[rack] = g.places(v, p, j, n, need, racks[rack])
 	}
 	most := -1.0
 	for _, list := range racks {
@@ -77,11 +78,11 @@ func (g *policy) candidates(v *sched.View, p *sched.Plan, j sched.Job, need int)
 }
 
 // keep adds a place to a list in order, of which no more than it needs are kept where
-// the best will do.
-func (g *policy) keep(list []site, x site, need int) []site {
+// the best will do, and tells whether it did.
+func (g *policy) keep(list []site, x site, need int) ([]site, bool) {
 	if n := len(list); g.cfg.Packing == Flexible && n == need {
 		if x.rate < list[n-1].rate || !x.before(list[n-1]) {
-			return list
+			return list, false
 		}
 		list = list[:n-1]
 	}
@@ -89,7 +90,7 @@ func (g *policy) keep(list []site, x site, need int) []site {
 	for at > 0 && x.before(list[at-1]) {
 		at--
 	}
-	return slices.Insert(list, at, x)
+	return slices.Insert(list, at, x), true
 }
 
 // before tells whether a place is better, and among equal ones that of who came first.
@@ -100,42 +101,54 @@ func (a site) before(b site) bool {
 // host is what a gang that looks for places needs to know of a gang beside which it could
 // sit, whichever of its GPUs that is.
 type host struct {
-	packable bool // as long as the decision goes on
+	packable bool       // as long as the decision goes on
+	memory   unit.Bytes // of a GPU that it takes
 
-	look   int        // for which the rest holds
-	memory unit.Bytes // of a GPU that both take
-	rate   float64    // with equal parts; below 0: not known yet
+	look int     // for which the rest holds
+	rate float64 // with equal parts; below 0: not known yet
 }
 
 // host is what a gang needs to know of another one.
-func (g *policy) host(v *sched.View, j sched.Job, id job.ID) *host {
+func (g *policy) host(id job.ID) *host {
 	h := &g.hosts[id]
 	if h.look != g.looks {
 		h.look, h.rate = g.looks, -1
-		h.memory = perf.MemoryOf(j.Spec()) + perf.MemoryOf(v.Job(id).Spec())
 	}
 	return h
 }
 
-// chair is a GPU on which a worker of some gang could sit as the plan stands: a free one, or
-// one with one worker of a gang that others may join.
-type chair struct {
-	device  cluster.DeviceID
+// bench is GPUs of a node on which workers of some gang could sit as the plan stands, each like
+// the others and the next of the one before: free ones, or with one worker each of one gang that
+// others may join.
+type bench struct {
+	device  cluster.DeviceID // the first
+	count   int
 	typ     cluster.TypeID
-	partner job.ID     // None: it is free
-	memory  unit.Bytes // that is left of it
-	whole   unit.Bytes // that it has; 0: not told
+	partner job.ID     // None: they are free
+	memory  unit.Bytes // that is left of each
+	whole   unit.Bytes // that each has; 0: not told
 }
 
-// chairs are the GPUs of each node that come into question in a decision, which are found when
+// takes has a bench take in the GPU of another one, if that comes next and is like its own.
+func (b *bench) takes(o *bench) bool {
+	like := *o
+	like.device, like.count = b.device, b.count
+	if like != *b || o.device != b.device+cluster.DeviceID(b.count) {
+		return false
+	}
+	b.count++
+	return true
+}
+
+// benches are the GPUs of each node that come into question in a decision, which are found when
 // the node is first looked at.
-type chairs struct {
-	all  []chair // by device: those of a node come first of its devices
+type benches struct {
+	all  []bench // by device: those of a node come first of its devices
 	have []int   // of each node; below 0: not looked at yet
 }
 
 // forget begins a decision.
-func (s *chairs) forget(c *cluster.Cluster) {
+func (s *benches) forget(c *cluster.Cluster) {
 	s.all = slices.Grow(s.all[:0], c.Devices())[:c.Devices()]
 	s.have = slices.Grow(s.have[:0], c.Nodes())[:c.Nodes()]
 	for n := range s.have {
@@ -144,16 +157,16 @@ func (s *chairs) forget(c *cluster.Cluster) {
 }
 
 // changed has the nodes of an alloc looked at again.
-func (s *chairs) changed(a *cluster.Alloc) {
+func (s *benches) changed(a *cluster.Alloc) {
 	for i := range a.Pieces {
 		s.have[a.Pieces[i].Node] = -1
 	}
 }
 
-// chairsOn are the chairs of a node. Others may join a gang that began before this moment, if
+// benchesOn are the benches of a node. Others may join a gang that began before this moment, if
 // what it holds can be changed.
-func (g *policy) chairsOn(v *sched.View, p *sched.Plan, n cluster.NodeID) []chair {
-	c, s := v.Cluster(), &g.chairs
+func (g *policy) benchesOn(v *sched.View, p *sched.Plan, n cluster.NodeID) []bench {
+	c, s := v.Cluster(), &g.benches
 	first, count := c.DeviceRange(n)
 	if s.have[n] >= 0 {
 		return s.all[first : int(first)+s.have[n]]
@@ -165,7 +178,7 @@ func (g *policy) chairsOn(v *sched.View, p *sched.Plan, n cluster.NodeID) []chai
 		if c.Broken(d) || t.Host || len(on) > 1 {
 			continue
 		}
-		x := chair{d, typ, job.None, c.DeviceMemoryFree(d), t.Memory}
+		x := bench{d, 1, typ, job.None, c.DeviceMemoryFree(d), t.Memory}
 		if len(on) == 1 {
 			if x.partner = on[0]; !g.hosts[on[0]].packable || !beside.Settled(v, p, on[0]) {
 				continue
@@ -173,45 +186,47 @@ func (g *policy) chairsOn(v *sched.View, p *sched.Plan, n cluster.NodeID) []chai
 		} else if c.DeviceFree(d) != unit.One || g.cfg.Packing != Flexible {
 			continue
 		}
-		out = append(out, x)
+		if last := len(out) - 1; last < 0 || !out[last].takes(&x) {
+			out = append(out, x)
+		}
 	}
 	s.have[n] = len(out)
 	return out
 }
 
-// places are the GPUs of a node where a worker could sit: free ones, and those with one
+// places adds the GPUs of a node where a worker could sit to a list: free ones, and those with one
 // worker beside which there is memory for another.
-func (g *policy) places(v *sched.View, p *sched.Plan, j sched.Job, n cluster.NodeID) (out []site) {
-	out = g.found[:0]
-	defer func() { g.found = out }()
-	c, role, class, memory := v.Cluster(), &j.Spec().Demand.Roles[0], v.Class(j.Class()), perf.MemoryOf(j.Spec())
+func (g *policy) places(v *sched.View, p *sched.Plan, j sched.Job, n cluster.NodeID, need int, list []site) []site {
+	c, role, mask, memory := v.Cluster(), &j.Spec().Demand.Roles[0], v.Class(j.Class()).Mask, perf.MemoryOf(j.Spec())
 	_, count := c.DeviceRange(n)
 	room := c.TasksBeside(n, role.CPU, role.Memory, count)
-	var h *host
-	last := job.None
-	for _, x := range g.chairsOn(v, p, n) {
-		if len(out) >= room || class.NoType {
+	benches := g.benchesOn(v, p, n)
+	for i := range benches {
+		b := &benches[i]
+		if room <= 0 {
 			break
 		}
-		if !class.Mask.Has(x.typ) || x.memory < memory {
+		if !mask.Has(b.typ) || b.memory < memory {
 			continue
 		}
-		if x.partner == job.None {
-			out = append(out, site{x.device, job.None, 1})
-			continue
+		x := site{b.device, b.partner, 1}
+		if b.partner != job.None {
+			h := g.host(b.partner)
+			if b.whole != 0 && float64(memory+h.memory) > g.cfg.Memory*float64(b.whole) {
+				continue
+			}
+			if h.rate < 0 {
+				h.rate = g.rates.Get(g.sorts.Of(v.Job(b.partner)), b.typ, func() float64 { return equalRate(v, j, b.partner, c.Type(b.typ)) })
+			}
+			x.rate = h.rate
 		}
-		if x.partner != last {
-			h, last = g.host(v, j, x.partner), x.partner
+		most, kept := min(b.count, room), true
+		for room -= most; most > 0 && kept; most-- { // where one is not among the best, nor are those like it
+			list, kept = g.keep(list, x, need)
+			x.device++
 		}
-		if x.whole != 0 && float64(h.memory) > g.cfg.Memory*float64(x.whole) {
-			continue
-		}
-		if h.rate < 0 {
-			h.rate = g.rates.Get(g.sorts.Of(v.Job(x.partner)), x.typ, func() float64 { return equalRate(v, j, x.partner, c.Type(x.typ)) })
-		}
-		out = append(out, site{x.device, x.partner, h.rate})
 	}
-	return out
+	return list
 }
 
 // equalRate is the rate of a worker beside one of another gang, both with half of the GPU.

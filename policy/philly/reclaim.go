@@ -104,7 +104,7 @@ func newest(a, b victim) int {
 }
 
 // fewest is the least number of victims that make room for a job, or 0. One more
-// victim never leaves less room, so the number is found by halving.
+// victim never leaves less room, so the number is found by steps that double, and then by halving.
 func (s *policy) fewest(v *sched.View, p *sched.Plan, j sched.Job, k *kind) int {
 	class := v.Class(k.class)
 	most := len(s.borrowed.victims)
@@ -113,17 +113,24 @@ func (s *policy) fewest(v *sched.View, p *sched.Plan, j sched.Job, k *kind) int 
 	for ; least < most && held < short; least++ {
 		held += v.Job(s.borrowed.victims[least].id).Allocated()
 	}
-	if held < short || !s.makesRoom(v, p, j, k, most) {
+	if held < short {
 		return 0
 	}
-	for low := least - 1; most-low > 1; {
-		if mid := (low + most) / 2; mid > 0 && s.makesRoom(v, p, j, k, mid) {
-			most = mid
+	low, high := least-1, least // fewer than least hold too little
+	for step := 1; !s.makesRoom(v, p, j, k, high); step *= 2 {
+		if high == most {
+			return 0
+		}
+		low, high = high, min(high+step, most)
+	}
+	for high-low > 1 {
+		if mid := (low + high) / 2; s.makesRoom(v, p, j, k, mid) {
+			high = mid
 		} else {
 			low = mid
 		}
 	}
-	return most
+	return high
 }
 
 // makesRoom tells whether a job fits once the first n victims have gone, and
