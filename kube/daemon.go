@@ -35,6 +35,7 @@ type Daemon struct {
 	entries   map[string]*entry    // jobs that have not ended, by key
 	partial   map[string]error     // jobs of which something is missing without which nobody knows what they ask for
 	dismissed map[string]types.UID // owners of jobs that have ended, as long as they are there
+	parting   map[types.UID]bool   // pods that are being taken out of their gang
 	crowded   map[string][]string  // jobs for whose pods a node has no room yet, by node
 	logged    int                  // the number of the present log
 	growing   bool                 // a new log is about to begin, for a node of a new sort
@@ -60,7 +61,7 @@ func Open(ctx context.Context, opt Options) (*Daemon, error) {
 	}
 	ctx, end := context.WithCancel(ctx)
 	d := &Daemon{
-		opt: opt, end: end, entries: map[string]*entry{}, partial: map[string]error{}, dismissed: map[string]types.UID{}, crowded: map[string][]string{}, queues: queues{told: map[string]queueStatus{}},
+		opt: opt, end: end, entries: map[string]*entry{}, partial: map[string]error{}, dismissed: map[string]types.UID{}, parting: map[types.UID]bool{}, crowded: map[string][]string{}, queues: queues{told: map[string]queueStatus{}},
 		write: &writer{ctx: ctx, client: opt.Client, free: make(chan struct{}, opt.Workers), extra: opt.Dynamic, leads: opt.Leads, timeout: opt.Timeout, log: opt.Log},
 	}
 	d.Daemon = live.New(d.config(journal))

@@ -95,11 +95,19 @@ func (w *watcher) groupOf(s *sight) (*kinds.Group, error) {
 func (d looker) setApart(pods []*core.Pod) {
 	yes := "true"
 	for _, p := range pods {
+		if d.parting[p.UID] {
+			continue
+		}
+		d.parting[p.UID] = true
 		d.Loop.Act(nil, func() {
 			err := d.write.patchPod(p.Namespace, p.Name, &patch{annotations: map[string]*string{names.Apart: &yes}, uid: p.UID})
 			if err != nil && !errors.Is(err, errConflict) { // it is tried again when the pod is seen again
 				d.opt.Log.Warn("a pod cannot be taken out of its gang", "pod", p.Namespace+"/"+p.Name, "error", err)
 			}
+			d.Loop.Post(func() error {
+				delete(d.parting, p.UID)
+				return nil
+			})
 		})
 	}
 }
