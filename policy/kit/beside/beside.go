@@ -171,12 +171,13 @@ func GiveEach(p *sched.Plan, id job.ID, milli int32) bool {
 // Restore gives a running job all of those devices on which it has become alone, to use
 // them for all of the time. One that the plan has stopped is left alone.
 func Restore(p *sched.Plan, id job.ID) {
-	if p.Alloc(id) == nil {
+	lacks := func(s cluster.Share) bool { return (s.Milli < Whole || s.Throttle != 0) && len(p.On(s.Device)) == 1 }
+	if a := p.Alloc(id); a == nil || !slices.ContainsFunc(a.Shares, lacks) { // most lack nothing
 		return
 	}
 	p.Adjust(id, func(a *cluster.Alloc) {
 		for i := range a.Shares {
-			if s := &a.Shares[i]; len(p.On(s.Device)) == 1 {
+			if s := &a.Shares[i]; lacks(*s) {
 				s.Milli, s.Throttle = max(s.Milli, Whole), 0
 			}
 		}
