@@ -117,9 +117,9 @@ func (g *policy) host(id job.ID) *host {
 	return h
 }
 
-// bench is GPUs of a node on which workers of some gang could sit as the plan stands, each like
-// the others and the next of the one before: free ones, or with one worker each of one gang that
-// others may join.
+// bench is GPUs of a node that follow each other and are alike, on which workers of some gang
+// could sit as the plan stands. They are free, or have one worker each of one gang that others
+// may join.
 type bench struct {
 	device  cluster.DeviceID // the first
 	count   int
