@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/kube/internal/fakekubelet"
 	"github.com/norn-scheduler/norn/kube/internal/testenv"
 	"github.com/norn-scheduler/norn/kube/names"
@@ -135,6 +136,13 @@ func TestPodGroup(t *testing.T) {
 	r.group(nativeGroups, "late", gang(7))
 	r.grouped("late", 0, 7, 1, "1s")
 	r.until("it is told why it waits", func() bool { return r.condition("late") == "False Unschedulable: needs 7 GPUs; 6 free" })
+	r.grouped("late", 7, 1, 1, "1s") // too late to begin with the others
+	if err := r.Do(background, me, server.Cancel, "default/gang/near"); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"default/gang/late", "default/pod/late-7"} {
+		r.until(id+" is done", func() bool { return r.state(id) == api.Done })
+	}
 }
 
 // TestPodGroupGrows: pods that come while their gang waits begin with it, and those that come
