@@ -48,11 +48,11 @@ type entry struct {
 	found   bool          // its run is one of an earlier Norn
 	saved   time.Duration // of its work, when it was told to leave: what it falls back to if it cannot save
 	gone    bool          // its owner is gone, or is not to be touched any more
+	failed  int           // launches that the API refused, one after the other
 
 	groupSeen string        // version of its PodGroup that was last told how it stands
 	grown     int           // pods of a gang that waits, when they were last counted
 	grew      time.Duration // when these became more
-	failed    int           // launches that the API refused, one after the other
 }
 
 // kind is what sort of object a job is.
@@ -233,13 +233,13 @@ func (d *Daemon) podsAsk(s *sight) (ask, error) {
 		out.priority = max(out.priority, rank)
 	}
 	switch {
-	case s.kind != aGang || size == 0 && group == nil && missing == nil:
-	case size == 0 && missing != nil:
-		return out, &incomplete{child: missing.Error()}
-	case size == 0:
-		return out, errApart
+	case s.kind != aGang:
 	case int(size) > len(s.pods):
 		return out, &incomplete{have: len(s.pods), want: int(size)}
+	case size == 0 && missing != nil:
+		return out, &incomplete{child: missing.Error()}
+	case size == 0 && group != nil:
+		return out, errApart
 	}
 	return out, nil
 }

@@ -120,7 +120,7 @@ func (d recovery) recallOne(s *sight, devices *claims) (eventlog.Event, bool) {
 	if planned && errors.As(err, new(*noClass)) { // its pods are there, and have their priority
 		err = nil
 	}
-	if planned && errors.As(err, new(*incomplete)) && len(plan.Nodes) == int(a.pods) { // it was complete when it began
+	if planned && s.kind == aGang && errors.As(err, new(*incomplete)) && len(plan.Nodes) == int(a.pods) { // it was complete when it began
 		err = nil
 	}
 	if done, failed, _ := l.isOver(s); err != nil || s.deleted && len(s.pods) == 0 || (done || failed) && !d.active(s) {
