@@ -83,9 +83,11 @@ func took(j sched.Job) float64 { return math.Log1p(j.RunTime().Seconds()) }
 func (e *estimator) learn(past []sched.Job) (err error) {
 	e.model, e.grows, e.sizes, e.all, e.usual = nil, shape{}, map[int]float64{}, 0, [features]float64{}
 	n := map[int]float64{}
-	for _, j := range past {
-		e.all += took(j) / float64(len(past))
-		e.sizes[j.GPUs()] += took(j)
+	y := make([]float64, len(past))
+	for i, j := range past {
+		y[i] = took(j)
+		e.all += y[i] / float64(len(past))
+		e.sizes[j.GPUs()] += y[i]
 		n[j.GPUs()]++
 	}
 	for g := range e.sizes {
@@ -99,7 +101,7 @@ func (e *estimator) learn(past []sched.Job) (err error) {
 		e.groups, e.strange = published.buckets(seen), map[string]string{}
 	}
 	for k := range e.means {
-		e.means[k] = e.group(past, k)
+		e.means[k] = e.group(past, y, k)
 	}
 	if len(past) < 2*e.trees.Leaf { // too few
 		return nil
@@ -109,10 +111,10 @@ func (e *estimator) learn(past []sched.Job) (err error) {
 		rows[i] = e.told(j.Spec())
 	}
 	e.usual = usual(rows)
-	var x, y []float64
-	for i, j := range past {
+	x := make([]float64, 0, len(rows)*features)
+	for i := range rows {
 		row := known(rows[i], &e.usual)
-		x, y = append(x, row[:]...), append(y, took(j))
+		x = append(x, row[:]...)
 	}
 	if e.model, err = boost.Train(e.trees, x, y); err == nil && e.monotone {
 		e.grow(n)
@@ -161,19 +163,26 @@ func (e *estimator) word(j *job.Job, k int) string {
 	return group
 }
 
-// group is the mean of the jobs of each user, tenant or name, drawn to the mean of
+// group is the mean of what the jobs of each user, tenant or name took, drawn to the mean of
 // all by so many jobs as smooth says.
-func (e *estimator) group(past []sched.Job, k int) map[string]float64 {
-	sum, n := map[string]float64{}, map[string]float64{}
-	for _, j := range past {
+func (e *estimator) group(past []sched.Job, took []float64, k int) map[string]float64 {
+	type tally struct{ sum, n float64 }
+	all := map[string]*tally{}
+	for i, j := range past {
 		w := e.word(j.Spec(), k)
-		sum[w] += took(j)
-		n[w]++
+		t := all[w]
+		if t == nil {
+			t = new(tally)
+			all[w] = t
+		}
+		t.sum += took[i]
+		t.n++
 	}
-	for w := range sum {
-		sum[w] = (sum[w] + e.smooth*e.all) / (n[w] + e.smooth)
+	means := make(map[string]float64, len(all))
+	for w, t := range all {
+		means[w] = (t.sum + e.smooth*e.all) / (t.n + e.smooth)
 	}
-	return sum
+	return means
 }
 
 // row is what is known of a job; what is not known of how it uses GPUs is as usual.

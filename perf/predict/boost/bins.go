@@ -29,12 +29,13 @@ func (t *trainer) encode(x []float64, features, rows int) {
 		}
 	}
 	t.bins = int(bins)
-	t.codes = make([]uint16, 0, rows*len(t.features))
-	for i := range rows {
-		for k := range t.features {
-			f := &t.features[k]
-			v := ordered(x[i*features+int(f.column)])
-			t.codes = append(t.codes, uint16(f.first)+uint16(sort.SearchFloat64s(f.cuts, v)))
+	t.codes, t.columns = make([]uint16, rows*len(t.features)), make([][]uint16, len(t.features))
+	for k := range t.features {
+		f := &t.features[k]
+		t.columns[k] = make([]uint16, rows)
+		for i := range rows {
+			code := uint16(f.first) + uint16(sort.SearchFloat64s(f.cuts, ordered(x[i*features+int(f.column)])))
+			t.codes[i*len(t.features)+k], t.columns[k][i] = code, code
 		}
 	}
 }

@@ -23,11 +23,12 @@ func (c cell) less(v int64) cell { return c - cell(v<<countBits) }
 type trainer struct {
 	cfg      Config
 	model    *Model
-	scale    float64   // residual 1 is this many units
-	features []feature // that are not the same everywhere
-	bins     int       // of all features
-	codes    []uint16  // row by row: the bin of each feature
-	left     []cell    // by row: what is left to explain
+	scale    float64    // residual 1 is this many units
+	features []feature  // that are not the same everywhere
+	bins     int        // of all features
+	codes    []uint16   // row by row: the bin of each feature
+	columns  [][]uint16 // the same, feature by feature
+	left     []cell     // by row: what is left to explain
 
 	rows    []int32 // in the order of the leaves of the tree
 	scratch []int32
@@ -185,19 +186,20 @@ func (t *trainer) best(total cell, hist []cell) split {
 // partition orders the rows of a node so that those that go left come first,
 // and returns where the others begin.
 func (t *trainer) partition(p part, s split) (mid int) {
-	n, last := len(t.features), uint16(s.bin)
-	mid = p.from
-	right := t.scratch[:0]
-	for _, row := range t.rows[p.from:p.to] {
-		if t.codes[int(row)*n+s.feature] <= last {
-			t.rows[mid] = row
-			mid++
-		} else {
-			right = append(right, row)
+	codes, last := t.columns[s.feature], uint16(s.bin)
+	rows := t.rows[p.from:p.to]
+	right := t.scratch[:len(rows)]
+	lefts, rights := 0, 0
+	for _, row := range rows { // without a branch, which nobody could predict
+		goes := 0
+		if codes[row] <= last {
+			goes = 1
 		}
+		rows[lefts], right[rights] = row, row
+		lefts, rights = lefts+goes, rights+1-goes
 	}
-	copy(t.rows[mid:p.to], right)
-	return mid
+	copy(rows[lefts:], right[:rights])
+	return p.from + lefts
 }
 
 // leaf ends a branch: it explains a share of the mean of what is left.
