@@ -15,6 +15,7 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/api/server"
+	"github.com/norn-scheduler/norn/kube"
 	"github.com/norn-scheduler/norn/kube/internal/fakekubelet"
 	"github.com/norn-scheduler/norn/kube/internal/testenv"
 	"github.com/norn-scheduler/norn/kube/names"
@@ -103,7 +104,7 @@ func TestPodGroup(t *testing.T) {
 	zone := func(name string, count int) []fakekubelet.Node {
 		return fakekubelet.Nodes(name, count, fakekubelet.Shape(4, 16, 64, 110), map[string]string{"nvidia.com/gpu.product": "A100", core.LabelTopologyZone: name})
 	}
-	r := newRig(t, append(zone("a", 1), zone("b", 2)...), 10, nil, withGroups()...)
+	r := newRig(t, append(zone("a", 1), zone("b", 2)...), 10, func(o *kube.Options) { o.Gather = 1 }, withGroups()...)
 	r.grouped("g", 0, 2, 1, "5s")
 	r.until("it waits for its PodGroup", func() bool { return r.troubled("gang default/g waits: there is no PodGroup g") })
 	r.group(nativeGroups, "g", gang(3))
@@ -149,7 +150,7 @@ func TestPodGroup(t *testing.T) {
 // later each by themselves; a restarted Norn knows which are which.
 func TestPodGroupGrows(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, smallNodes, 10, nil, withGroups()...)
+	r := newRig(t, smallNodes, 10, func(o *kube.Options) { o.Gather = time.Hour }, withGroups()...)
 	r.job("first", 2, 4, "30s", nil)
 	r.until("the first one runs", func() bool { return len(r.kubelet.Running()) == 2 })
 	r.group(nativeGroups, "g", gang(2))

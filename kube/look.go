@@ -219,26 +219,22 @@ func (d looker) retake(l *entry, s *sight) bool {
 	return true
 }
 
-// A gang that has just been taken in and grows is taken in anew once it has been quiet for so long,
-// with all the pods that it has by then. It goes to the end of the line with that, so that pods
-// which come later do not count: they are jobs of their own once it runs.
-const (
-	quiet   = time.Second
-	gathers = 10 * time.Second
-)
+// quiet is for how long a gang that waits must not have grown before it is taken in anew, with all
+// the pods that it has by then. It goes to the end of the line with that, so that pods which come
+// later than Options.Gather do not count: they are jobs of their own once it runs.
+const quiet = time.Second
 
 // grewUp tells whether a gang that waits can be compared with what it was: all of its pods are
 // there, and no more come.
 func (d looker) grewUp(l *entry, s *sight) bool {
-	have, now := len(s.ready()), d.Loop.Now()
-	if grown := have > int(l.ask.pods); have < int(l.ask.pods) || grown && now > d.State().Record(l.ID).Job.Submit+gathers {
-		return false
-	}
-	if have > max(l.grown, int(l.ask.pods)) {
+	have, had, now := len(s.ready()), max(l.grown, int(l.ask.pods)), d.Loop.Now()
+	grows := l.grown > 0 && now < l.grew+quiet
+	if have > had && (grows || now <= d.State().Record(l.ID).Job.Submit+d.opt.Gather) {
 		l.grown, l.grew = have, now
 		d.Loop.At(now+quiet, func() { d.soon(func() error { return d.look(l.Key) }) })
+		return false
 	}
-	return l.grew == 0 || now >= l.grew+quiet
+	return have == had && !grows
 }
 
 // gather holds a gang of which pods have gone while it waits, until they are all there again,

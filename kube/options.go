@@ -46,6 +46,8 @@ type Options struct {
 	// Rediscover is how often kinds are looked for whose definitions have come later, and
 	// Summary how often it is told how Queues stand. 0: 30 seconds, 1 minute.
 	Rediscover, Summary time.Duration
+	// Gather is for how long a gang that waits may get more pods to begin with. 0: 10 seconds.
+	Gather time.Duration
 
 	Patience live.Patience // with jobs that end badly again and again
 	Compact  int           // events after which a new log is begun; 0: 50,000
@@ -71,6 +73,7 @@ func (o *Options) fill() {
 	o.Workers = cmp.Or(o.Workers, 32)
 	o.Rediscover = cmp.Or(o.Rediscover, 30*time.Second)
 	o.Summary = cmp.Or(o.Summary, time.Minute)
+	o.Gather = cmp.Or(o.Gather, 10*time.Second)
 	o.Compact = cmp.Or(o.Compact, 50_000)
 	o.Recent = cmp.Or(o.Recent, 2_000)
 	if o.Patience == (live.Patience{}) {
