@@ -54,10 +54,17 @@ type host struct {
 	batch       int32   // that it has, and how fast it is alone with that over its own one
 	fast        float64
 	devices     []cluster.DeviceID
+	nodes       []share        // of its devices
 	least, most unit.Bytes     // room on its devices
 	typ         cluster.TypeID // of its first device
 	mixed       bool           // others are of another type
 	joined      bool
+}
+
+// share is how many devices of a node a host has.
+type share struct {
+	node    cluster.NodeID
+	devices int
 }
 
 // kind is what hosts have in common that are alike to a job that looks for partners.
@@ -110,7 +117,13 @@ func (f *policy) newHost(v *sched.View, p *sched.Plan, j sched.Job) host {
 		f.board.kinds[k] = int32(len(f.board.kinds))
 	}
 	h := host{id: j.ID, kind: f.board.kinds[k], left: left(j), batch: k.batch, fast: alone(v, j.ID, k.batch), typ: c.TypeOf(a.Shares[0].Device)}
+	h.devices = make([]cluster.DeviceID, 0, len(a.Shares))
 	for _, s := range a.Shares {
+		if n, last := c.NodeOf(s.Device), len(h.nodes)-1; last < 0 || h.nodes[last].node != n {
+			h.nodes = append(h.nodes, share{n, 1})
+		} else {
+			h.nodes[last].devices++
+		}
 		h.devices = append(h.devices, s.Device)
 		h.mixed = h.mixed || c.TypeOf(s.Device) != h.typ
 	}
@@ -198,7 +211,10 @@ func (b *board) started(v *sched.View, p *sched.Plan, id job.ID) {
 
 // before orders nodes: those on which fewer jobs run come first.
 func (b *board) before(x, y cluster.NodeID) int {
-	return cmp.Or(cmp.Compare(b.load[x], b.load[y]), cmp.Compare(b.at[x], b.at[y]))
+	if b.load[x] != b.load[y] {
+		return cmp.Compare(b.load[x], b.load[y])
+	}
+	return cmp.Compare(b.at[x], b.at[y])
 }
 
 // inOrder puts devices in the order of their nodes.

@@ -73,13 +73,18 @@ func (l *look) takes(d cluster.DeviceID) bool {
 	return l.mask.Has(c.TypeOf(d)) && (l.shut == nil || !l.shut[c.NodeOf(d)])
 }
 
+// alike tells whether the job could share all devices of a host, or none.
+func (l *look) alike(h *host) bool {
+	return !h.mixed && l.shut == nil && (h.least >= l.memory || h.most < l.memory)
+}
+
 // places is the number of devices of a host that the job could share, and the type of the
 // first of them.
 func (l *look) places(h *host, why *refused) (n int, typ cluster.TypeID) {
 	switch {
 	case h.joined:
 		return 0, 0
-	case h.mixed || l.shut != nil || h.least < l.memory && h.most >= l.memory:
+	case !l.alike(h):
 		for _, d := range l.b.inOrder(l.v.Cluster(), h.devices) {
 			switch {
 			case l.b.devices[d].what != open || !l.takes(d):
@@ -203,12 +208,18 @@ func (l *look) nodes(need int) iter.Seq[cluster.NodeID] {
 		empty[c.NodeOf(d)]++
 	}
 	for i := range l.b.hosts {
-		if math.IsInf(l.means[i], 1) {
-			continue
-		}
-		for _, d := range l.b.hosts[i].devices {
-			if _, ok := l.shared(d); ok {
-				has[c.NodeOf(d)]++
+		h := &l.b.hosts[i]
+		switch {
+		case math.IsInf(l.means[i], 1):
+		case l.alike(h):
+			for _, on := range h.nodes {
+				has[on.node] += on.devices
+			}
+		default:
+			for _, d := range h.devices {
+				if _, ok := l.shared(d); ok {
+					has[c.NodeOf(d)]++
+				}
 			}
 		}
 	}
@@ -222,7 +233,13 @@ func (l *look) nodes(need int) iter.Seq[cluster.NodeID] {
 	return func(yield func(cluster.NodeID) bool) {
 		for len(left) > 0 { // the first of them will nearly always do
 			n := slices.MinFunc(left, func(a, b cluster.NodeID) int {
-				return cmp.Or(cmp.Compare(spare(a), spare(b)), cmp.Compare(empty[b], empty[a]), l.b.before(a, b))
+				if x, y := spare(a), spare(b); x != y {
+					return cmp.Compare(x, y)
+				}
+				if empty[a] != empty[b] {
+					return cmp.Compare(empty[b], empty[a])
+				}
+				return l.b.before(a, b)
 			})
 			if !yield(n) {
 				return
