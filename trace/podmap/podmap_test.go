@@ -12,6 +12,27 @@ import (
 	"github.com/norn-scheduler/norn/trace/podmap"
 )
 
+// TestPodGroup: the PodGroup that a pod names in its spec counts before those of labels, and none
+// where Norn's own label says to which gang it belongs.
+func TestPodGroup(t *testing.T) {
+	for _, c := range []struct {
+		meta podmap.Meta
+		want string
+	}{
+		{podmap.Meta{}, "/"},
+		{podmap.Meta{Group: "g", Labels: map[string]string{"scheduling.x-k8s.io/pod-group": "p"}}, "scheduling.k8s.io/g"},
+		{podmap.Meta{Labels: map[string]string{"scheduling.x-k8s.io/pod-group": "p"}}, "scheduling.x-k8s.io/p"},
+		{podmap.Meta{Annotations: map[string]string{"scheduling.k8s.io/group-name": "v"}}, "scheduling.volcano.sh/v"},
+		{podmap.Meta{Annotations: map[string]string{"scheduling.volcano.sh/group-name": "v"}, Labels: map[string]string{"volcano.sh/job-name": "j"}}, "scheduling.volcano.sh/v"},
+		{podmap.Meta{Group: "g", Labels: map[string]string{names.Gang: "n"}}, "/"},
+		{podmap.Meta{Labels: map[string]string{"job-name": "j"}}, "/"},
+	} {
+		if api, name := c.meta.PodGroup(); api+"/"+name != c.want {
+			t.Errorf("%+v: %s/%s, want %s", c.meta, api, name, c.want)
+		}
+	}
+}
+
 // TestGang: the gang that a user names goes first, then labels from the widest circle
 // on, then owners, then the pod itself.
 func TestGang(t *testing.T) {
