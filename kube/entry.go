@@ -215,7 +215,7 @@ func (d *Daemon) podsAsk(s *sight) (ask, error) {
 		out.estimate = est
 	}
 	group, missing := d.view.groupOf(s)
-	if missing != nil && !errors.As(missing, new(*noGroup)) {
+	if missing != nil && !errors.As(missing, new(*incomplete)) {
 		return out, missing
 	}
 	sets, size, err := d.setsOf(s, group, &out)
@@ -237,7 +237,7 @@ func (d *Daemon) podsAsk(s *sight) (ask, error) {
 	case int(size) > len(s.pods):
 		return out, &incomplete{have: len(s.pods), want: int(size)}
 	case size == 0 && missing != nil:
-		return out, &incomplete{child: missing.Error()}
+		return out, missing
 	case size == 0 && group != nil:
 		return out, errApart
 	}

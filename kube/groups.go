@@ -1,21 +1,20 @@
 package kube
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"slices"
-	"time"
 
 	core "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/norn-scheduler/norn/kube/convert"
 	"github.com/norn-scheduler/norn/kube/kinds"
 	"github.com/norn-scheduler/norn/kube/names"
+	"github.com/norn-scheduler/norn/trace/podmap"
 )
 
 // wantGroups has PodGroups watched, of all kinds that are read.
@@ -67,16 +66,11 @@ func (w *watcher) group(pods []*core.Pod) (g *unstructured.Unstructured, kind sc
 	return nil, schema.GroupVersionResource{}, ""
 }
 
-// noGroup is the error of a gang whose PodGroup is not there.
-type noGroup struct{ name string }
-
-func (e *noGroup) Error() string { return "there is no PodGroup " + e.name }
-
 // errApart is the error of a gang whose PodGroup says that its pods need not begin together.
 var errApart = errors.New("its pods need not begin together")
 
-// groupOf is the PodGroup of a gang; nil: none counts. It fails with noGroup where the one that
-// the pods name is not there, and on one that cannot be read.
+// groupOf is the PodGroup of a gang; nil: none counts. It fails with incomplete where the one
+// that the pods name is not there, and on one that cannot be read.
 func (w *watcher) groupOf(s *sight) (*kinds.Group, error) {
 	if s.kind != aGang {
 		return nil, nil
@@ -86,7 +80,7 @@ func (w *watcher) groupOf(s *sight) (*kinds.Group, error) {
 	case kind.Empty():
 		return nil, nil
 	case o == nil:
-		return nil, &noGroup{name}
+		return nil, &incomplete{child: "there is no PodGroup " + name}
 	}
 	return kinds.ReadGroup(o.Object, w.levels)
 }
@@ -131,66 +125,34 @@ func (l *entry) seated() bool {
 }
 
 // tellGroup says on the PodGroup of a gang whether it has its places, and why not. It writes
-// nothing where that stands there.
+// nothing where that stands there, and nothing on those that have controllers of their own for
+// their status.
 func (d looker) tellGroup(l *entry, pods []*core.Pod, why string) {
-	o, kind, _ := d.view.group(pods)
-	if l.kind != aGang || o == nil {
+	o, kind, name := d.view.group(pods)
+	if l.kind != aGang || o == nil || kind.Group != podmap.NativeGroups || o.GetResourceVersion() == l.groupSeen {
 		return
 	}
 	g, err := kinds.ReadGroup(o.Object, d.view.levels)
-	if err != nil || g.Scheduled == "" {
+	if err != nil {
 		return
 	}
 	c := meta.Condition{Type: g.Scheduled, Status: meta.ConditionTrue, Reason: "Scheduled", Message: "all pods of the gang are bound", ObservedGeneration: o.GetGeneration()}
 	if why != "" {
 		c.Status, c.Reason, c.Message = meta.ConditionFalse, "Unschedulable", why
 	}
-	version := o.GetResourceVersion()
-	all, changed := withCondition(o, c)
-	if !changed || version == l.groupSeen {
+	var is struct {
+		Status struct {
+			Conditions []meta.Condition `json:"conditions"`
+		} `json:"status"`
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &is); err != nil || !apimeta.SetStatusCondition(&is.Status.Conditions, c) {
 		return
 	}
+	version := o.GetResourceVersion()
 	l.groupSeen = version
 	d.Loop.Act(&l.Lane, func() {
-		if err := d.write.groupStatus(o, kind, all); err != nil {
+		if err := d.write.status(kind, o.GetNamespace(), name, metadata{UID: o.GetUID(), Version: version}, &is.Status); err != nil {
 			d.opt.Log.Debug("how a PodGroup stands cannot be told", "group", g.Key, "error", err)
 		}
-	})
-}
-
-// withCondition is the conditions of an object with one that is new or has changed.
-func withCondition(o *unstructured.Unstructured, c meta.Condition) (all []any, changed bool) {
-	had, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
-	c.LastTransitionTime = meta.NewTime(time.Now().Truncate(time.Second))
-	for _, x := range had {
-		was, _ := x.(map[string]any)
-		if was["type"] != c.Type {
-			all = append(all, x)
-			continue
-		}
-		if was["status"] == string(c.Status) && was["message"] == c.Message {
-			return nil, false
-		}
-		if at, _ := was["lastTransitionTime"].(string); was["status"] == string(c.Status) && at != "" {
-			if t, err := time.Parse(time.RFC3339, at); err == nil {
-				c.LastTransitionTime = meta.NewTime(t)
-			}
-		}
-	}
-	return append(all, c), true
-}
-
-// groupStatus writes the conditions of a PodGroup, unless it has changed.
-func (w *writer) groupStatus(o *unstructured.Unstructured, kind schema.GroupVersionResource, conditions []any) error {
-	body, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": o.GetUID(), "resourceVersion": o.GetResourceVersion()},
-		"status":   map[string]any{"conditions": conditions},
-	})
-	if err != nil {
-		return err
-	}
-	return w.do(func(ctx context.Context) error {
-		_, err := w.extra.Resource(kind).Namespace(o.GetNamespace()).Patch(ctx, o.GetName(), types.MergePatchType, body, meta.PatchOptions{}, "status")
-		return err
 	})
 }

@@ -55,9 +55,7 @@ func (r *rig) grouped(group string, first, count int, gpus int64, run string) {
 	for i := first; i < first+count; i++ {
 		p := &core.Pod{ObjectMeta: meta.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("%s-%d", group, i), Annotations: map[string]string{fakekubelet.RunTime: run}}, Spec: spec(gpus, 1)}
 		p.Spec.SchedulingGroup = &core.PodSchedulingGroup{PodGroupName: &group}
-		if _, err := r.client.CoreV1().Pods("default").Create(background, p, meta.CreateOptions{}); err != nil {
-			r.t.Fatal(err)
-		}
+		r.make(p)
 	}
 }
 
@@ -257,9 +255,7 @@ func TestOtherPodGroups(t *testing.T) {
 			"leaderworkerset.sigs.k8s.io/name": "lws", "leaderworkerset.sigs.k8s.io/group-key": "key", "leaderworkerset.sigs.k8s.io/group-index": "0",
 			"leaderworkerset.sigs.k8s.io/worker-index": fmt.Sprint(i),
 		}, Annotations: map[string]string{"leaderworkerset.sigs.k8s.io/size": "2", fakekubelet.RunTime: "5s"}}, Spec: spec(1, 1)}
-		if _, err := r.client.CoreV1().Pods("default").Create(background, p, meta.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		r.make(p)
 		if i == 0 {
 			r.until("its leader waits for its worker", func() bool { return r.troubled("gang default/key waits: 1 of its 2 pods are there") })
 		}

@@ -1,8 +1,6 @@
 package kube
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -10,7 +8,6 @@ import (
 	"time"
 
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
@@ -193,7 +190,7 @@ func (d *Daemon) dueStatuses(last bool) (out []func()) {
 		d.queues.told[name] = s
 		uid := d.queues.all[name].UID
 		out = append(out, func() {
-			if err := d.write.queueStatus(d, name, uid, &s); err != nil {
+			if err := d.write.status(queueObjects, "", name, metadata{UID: uid}, &s); err != nil {
 				d.opt.Log.Debug("how a Queue stands cannot be told", "queue", name, "error", err)
 			}
 		})
@@ -206,16 +203,4 @@ func (d *Daemon) tellQueues() {
 	for _, write := range d.dueStatuses(false) {
 		d.Loop.Act(&d.queues.lane, write)
 	}
-}
-
-// queueStatus writes the status of a Queue.
-func (w *writer) queueStatus(d *Daemon, name string, uid types.UID, s *queueStatus) error {
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid}, "status": s})
-	if err != nil {
-		return err
-	}
-	return w.do(func(ctx context.Context) error {
-		_, err := d.opt.Dynamic.Resource(queueObjects).Patch(ctx, name, types.MergePatchType, body, v1.PatchOptions{}, "status")
-		return err
-	})
 }

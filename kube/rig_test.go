@@ -266,6 +266,12 @@ func spec(gpus, cores int64) core.PodSpec {
 func (r *rig) pod(name string, gpus int64, run string, labels map[string]string) {
 	r.t.Helper()
 	p := &core.Pod{ObjectMeta: meta.ObjectMeta{Namespace: "default", Name: name, Labels: labels, Annotations: map[string]string{fakekubelet.RunTime: run}}, Spec: spec(gpus, 1)}
+	r.make(p)
+}
+
+// make makes a pod of the namespace default.
+func (r *rig) make(p *core.Pod) {
+	r.t.Helper()
 	if _, err := r.client.CoreV1().Pods("default").Create(background, p, meta.CreateOptions{}); err != nil {
 		r.t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	core "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -179,12 +180,14 @@ type patch struct {
 	uid         types.UID
 }
 
+// metadata is what a patch says of the metadata of its object: what it must be, and what changes.
+type metadata struct {
+	UID         types.UID          `json:"uid,omitempty"`
+	Version     string             `json:"resourceVersion,omitempty"`
+	Annotations map[string]*string `json:"annotations,omitempty"`
+}
+
 func (p *patch) json() []byte {
-	type metadata struct {
-		UID         types.UID          `json:"uid,omitempty"`
-		Version     string             `json:"resourceVersion,omitempty"`
-		Annotations map[string]*string `json:"annotations,omitempty"`
-	}
 	out := map[string]any{}
 	switch {
 	case p.suspend != nil && p.of != nil:
@@ -222,6 +225,18 @@ func (w *writer) patchOwner(namespace, name string, p *patch) error {
 		return fmt.Errorf("%s %s/%s: %w", what, namespace, name, err)
 	}
 	return nil
+}
+
+// status writes the status of an object of a kind that a cluster need not have.
+func (w *writer) status(kind schema.GroupVersionResource, namespace, name string, of metadata, status any) error {
+	body, err := json.Marshal(map[string]any{"metadata": of, "status": status})
+	if err != nil {
+		return err
+	}
+	return w.do(func(ctx context.Context) error {
+		_, err := w.extra.Resource(kind).Namespace(namespace).Patch(ctx, name, types.MergePatchType, body, meta.PatchOptions{}, "status")
+		return err
+	})
 }
 
 // patchPod changes a pod.

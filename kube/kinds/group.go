@@ -22,8 +22,8 @@ type Group struct {
 	Never    bool     // it never preempts others
 	Whole    bool     // it is disrupted as a whole, and not pod by pod
 	Claims   []string // resource claims that its pods share
-	// Scheduled is the type of the condition by which a scheduler tells whether the group has
-	// its places; empty: schedulers tell of no such group.
+	// Scheduled is the type of the condition by which a scheduler tells that the group has
+	// its places.
 	Scheduled string
 }
 
@@ -34,8 +34,7 @@ type GroupKind struct {
 }
 
 // GroupKinds are the kinds of PodGroups that are read, the newest version of each first: those
-// of Kubernetes 1.37 and 1.36, of Volcano and of scheduler-plugins. The last two have
-// controllers of their own for their status.
+// of Kubernetes 1.37 and 1.36, of Volcano and of scheduler-plugins.
 func GroupKinds() []GroupKind {
 	kind := func(group, version, scheduled string) GroupKind {
 		return GroupKind{schema.GroupVersionResource{Group: group, Version: version, Resource: "podgroups"}, scheduled}
@@ -43,8 +42,8 @@ func GroupKinds() []GroupKind {
 	return []GroupKind{
 		kind(podmap.NativeGroups, "v1beta1", "PodGroupInitiallyScheduled"),
 		kind(podmap.NativeGroups, "v1alpha2", "PodGroupScheduled"),
-		kind(podmap.VolcanoGroups, "v1beta1", ""),
-		kind(podmap.PluginGroups, "v1alpha1", ""),
+		kind(podmap.VolcanoGroups, "v1beta1", "Scheduled"),
+		kind(podmap.PluginGroups, "v1alpha1", "Scheduled"),
 	}
 }
 

@@ -210,8 +210,8 @@ func TestGroup(t *testing.T) {
 		  disruptionMode: {all: {}}, priorityClassName: high, preemptionPolicy: Never}}`: "{a/g 2  false 0 high true true [] PodGroupInitiallyScheduled}",
 		`{apiVersion: scheduling.k8s.io/v1beta1, kind: PodGroup, metadata: {name: g, namespace: a, annotations: {norn-scheduler.github.io/within: "zone?"}},
 		  spec: {schedulingPolicy: {basic: {}}, disruptionMode: {single: {}}, schedulingConstraints: {topology: [{key: topology.kubernetes.io/rack}]}}}`: "{a/g 0 zone true 0  false false [] PodGroupInitiallyScheduled}",
-		`{apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, metadata: {name: g, namespace: a}, spec: {minMember: 4, networkTopology: {mode: hard, highestTierAllowed: 2}}}`: "{a/g 4 rack false 0  false false [] }",
-		`{apiVersion: scheduling.x-k8s.io/v1alpha1, kind: PodGroup, metadata: {name: g, namespace: a}, spec: {minMember: 3}}`:                                                        "{a/g 3  false 0  false false [] }",
+		`{apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, metadata: {name: g, namespace: a}, spec: {minMember: 4, networkTopology: {mode: hard, highestTierAllowed: 2}}}`: "{a/g 4 rack false 0  false false [] Scheduled}",
+		`{apiVersion: scheduling.x-k8s.io/v1alpha1, kind: PodGroup, metadata: {name: g, namespace: a}, spec: {minMember: 3}}`:                                                        "{a/g 3  false 0  false false [] Scheduled}",
 	} {
 		g, err := kinds.ReadGroup(parse(t, text), convert.DefaultLevels())
 		if err != nil {
