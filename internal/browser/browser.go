@@ -192,16 +192,31 @@ func (p *Page) Frame() {
 	Eval[bool](p, `new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`)
 }
 
-// Click clicks the first element that matches, once it has stood where it is for a tenth of a second: what comes in
-// meanwhile may move it from under the mouse.
+// Click clicks the first element that matches, once it has stood where it is for a tenth of a second. What comes in
+// between the aim and the click may move it from under the mouse: a click that hits something else is kept from the page,
+// and tried again.
 func (p *Page) Click(selector string) {
 	p.t.Helper()
-	p.Until(fmt.Sprintf(`(() => {
-		const r = document.querySelector(%q).getBoundingClientRect(), at = r.x + "," + r.y;
-		[window.still, window.stood] = [window.stood === at ? window.still + 1 : 0, at];
-		return window.still > 5;
-	})()`, selector))
-	p.Do(chromedp.Click(chromedp.CSS(selector)))
+	for range 5 {
+		p.Until(fmt.Sprintf(`(() => {
+			const r = document.querySelector(%q).getBoundingClientRect(), at = r.x + "," + r.y;
+			[window.still, window.stood] = [window.stood === at ? window.still + 1 : 0, at];
+			return window.still > 5;
+		})()`, selector))
+		Eval[bool](p, fmt.Sprintf(`(() => {
+			window.hit = false;
+			addEventListener('click', (e) => {
+				window.hit = document.querySelector(%q).contains(e.target);
+				if (!window.hit) { e.preventDefault(); e.stopImmediatePropagation(); }
+			}, { capture: true, once: true });
+			return true;
+		})()`, selector))
+		p.Do(chromedp.Click(chromedp.CSS(selector)))
+		if Eval[bool](p, `window.hit !== false`) { // a page that is another now knows nothing of it
+			return
+		}
+	}
+	p.t.Fatalf("five clicks at %s hit something else; the page says:\n%s", selector, p.Words())
 }
 
 // Media makes the page believe that it is shown on another medium. scheme is light, dark, or
