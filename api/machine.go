@@ -185,6 +185,15 @@ type Drain struct {
 	Why     string   `json:"why,omitempty" maxLength:"1000"`
 }
 
+// Reclaim is an order of whoever owns devices or nodes: what runs there leaves, and nothing new starts there.
+type Reclaim struct {
+	Devices []string `json:"devices,omitempty" doc:"Names of devices or of nodes; none, and no condition: the whole machine."`
+	Where   string   `json:"where,omitempty" maxLength:"16384" doc:"Instead of names, a condition on the labels of nodes: zone in (a,b), spot."`
+	Lend    bool     `json:"lend,omitempty" doc:"The other way round: jobs may run there again."`
+	Notice  *Seconds `json:"notice,omitempty" minimum:"0" maximum:"31536000" doc:"By when they are free at the latest; jobs run on as long as they can, and are told in time to save their state. Missing: jobs are told at once, and have as long as they always have; 0: they are killed."`
+	Why     string   `json:"why,omitempty" maxLength:"1000"`
+}
+
 // Resize asks for another number of GPUs.
 type Resize struct {
 	GPUs float64 `json:"gpus" minimum:"0" doc:"Within the range that the job was submitted with."`

@@ -106,7 +106,7 @@ func (d *Daemon) config(journal *live.Journal) live.Config {
 		Compact: opt.Compact, Recent: opt.Recent,
 		Tell: recovery{d}.recall, Folded: func() {}, Recall: d.known, Refit: func() (bool, error) { return false, nil }, Exclude: func(*cluster.Cluster) {},
 		Ordered: func([]eventlog.Event) (func() error, error) { return nil, nil }, Orders: func() []eventlog.Event { return nil },
-		Correct: d.acceptsNew, Find: recovery{d}.find, Ended: d.jobEnded, Stands: d.stands, Stray: func(*live.Job) {}, SendOff: d.sendOff, Node: d.nodeNote, Closed: func() string { return "" }, Trouble: d.trouble,
+		Correct: d.acceptsNew, Find: recovery{d}.find, Ended: d.jobEnded, Stands: d.stands, Stray: func(*live.Job) {}, SendOff: d.sendOff, Node: d.nodeNote, Closed: func() (why, frees string) { return "", "" }, Trouble: d.trouble,
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/kube/convert"
@@ -37,18 +38,19 @@ type entry struct {
 	anew    bool // it is to be launched again as soon as its last run has left: it has devices
 	began   time.Duration
 	codes   map[types.UID]int32
-	trouble string        // why its run was thrown off; empty: it was not
-	lost    string        // why its run is lost; empty: it is not
-	reason  reason        // that was last told of why it waits
-	short   bool          // it is held, for pods of it are gone, or others have bound some
-	unfit   string        // why Norn cannot schedule it, for which it is held; empty: it can
-	denied  string        // why it may not use its queue, for which it is held; empty: it may
-	retaken bool          // it is about to be taken in anew
-	noted   bool          // its owner says that it is held
-	found   bool          // its run is one of an earlier Norn
-	saved   time.Duration // of its work, when it was told to leave: what it falls back to if it cannot save
-	gone    bool          // its owner is gone, or is not to be touched any more
-	failed  int           // launches that the API refused, one after the other
+	trouble string         // why its run was thrown off; empty: it was not
+	lost    string         // why its run is lost; empty: it is not
+	from    cluster.NodeID // that was taken back, for which its run leaves
+	reason  reason         // that was last told of why it waits
+	short   bool           // it is held, for pods of it are gone, or others have bound some
+	unfit   string         // why Norn cannot schedule it, for which it is held; empty: it can
+	denied  string         // why it may not use its queue, for which it is held; empty: it may
+	retaken bool           // it is about to be taken in anew
+	noted   bool           // its owner says that it is held
+	found   bool           // its run is one of an earlier Norn
+	saved   time.Duration  // of its work, when it was told to leave: what it falls back to if it cannot save
+	gone    bool           // its owner is gone, or is not to be touched any more
+	failed  int            // launches that the API refused, one after the other
 
 	groupSeen string        // version of its PodGroup that was last told how it stands
 	grown     int           // pods of a gang that waits, when they were last counted

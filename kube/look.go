@@ -574,7 +574,11 @@ func (l *entry) savedAt(r *job.Record, now time.Duration) time.Duration {
 func (d looker) carryOut(l *entry, v *live.Verdict) {
 	switch v.Fate {
 	case live.Evicted, live.Retried:
-		d.Loop.Emit(eventlog.Event{Kind: eventlog.Evict, Job: l.ID, Kept: v.Kept, Reason: job.Reason{Code: v.Reason, Job: job.None, Text: v.Why}})
+		why := job.Reason{Code: v.Reason, Job: job.None, Text: v.Why}
+		if v.Reason == job.TakenBack {
+			why.Need = int32(l.from)
+		}
+		d.Loop.Emit(eventlog.Event{Kind: eventlog.Evict, Job: l.ID, Kept: v.Kept, Reason: why})
 	case live.Relaunch:
 		d.launch(l, d.State().Alloc(l.ID))
 		d.Loop.Emit(eventlog.Event{Kind: eventlog.Progress, Job: l.ID, Kept: v.Kept})

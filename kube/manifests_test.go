@@ -238,6 +238,7 @@ func (r *rig) rightsAreUsed() {
 	if err := r.Drain(background, me, api.Drain{Devices: []string{smallNodes[0].Name}}); err != nil {
 		t.Fatal(err)
 	}
+	r.reclaim(api.Reclaim{Devices: []string{smallNodes[0].Name}})
 }
 
 // TestAdmission: what the admission policies do, and what they refuse.
@@ -290,7 +291,14 @@ func TestAdmission(t *testing.T) {
 		}
 	}
 	nodes := r.as(account, "system:serviceaccounts").CoreV1().Nodes()
-	for body, refused := range map[string]bool{`{"metadata":{"labels":{"a":"b"}}}`: true, `{"spec":{"taints":[{"key":"a","effect":"NoSchedule"}]}}`: true, `{"spec":{"unschedulable":true}}`: false} {
+	if _, err := r.client.CoreV1().Nodes().Patch(background, smallNodes[0].Name, types.MergePatchType, []byte(`{"metadata":{"annotations":{"there":"1"}}}`), meta.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for body, refused := range map[string]bool{
+		`{"metadata":{"labels":{"a":"b"}}}`: true, `{"spec":{"taints":[{"key":"a","effect":"NoSchedule"}]}}`: true, `{"spec":{"unschedulable":true}}`: false,
+		`{"metadata":{"annotations":{"new":"1"}}}`: true, `{"metadata":{"annotations":{"there":"2"}}}`: true, `{"metadata":{"annotations":{"there":null}}}`: true,
+		`{"metadata":{"annotations":{"` + names.Reclaimed + `":"now"}}}`: false, `{"metadata":{"annotations":{"` + names.Reclaimed + `":null}}}`: false,
+	} {
 		_, err := nodes.Patch(background, smallNodes[0].Name, types.MergePatchType, []byte(body), meta.PatchOptions{})
 		if refused != apierrors.IsForbidden(err) && !(refused && apierrors.IsInvalid(err)) || !refused && err != nil {
 			t.Errorf("Norn writes %s on a node: %v", body, err)

@@ -55,7 +55,7 @@ func (d fleet) lookAtNode(name string) error {
 	d.nodeDevices(n, now)
 	d.nodeOthers(n, job.None)
 	d.arrived(n)
-	return nil
+	return d.takeBack(n)
 }
 
 // outgrown tells whether a node has more than when it was added, or other things: it has to

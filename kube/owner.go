@@ -116,16 +116,16 @@ func (j batchJob) asks(d *Daemon) (ask, error) {
 	if out.demand, err = a.Demand(d.nodes.types); err != nil {
 		return out, err
 	}
-	if err = d.foreign(a.Ask); err == nil {
+	if err = d.opt.foreign(a.Ask); err == nil {
 		out.priority, err = d.view.priorityOf(a.Ask)
 	}
 	return out, err
 }
 
 // foreign is the error of pods that Norn is not asked for, or that it cannot place.
-func (d *Daemon) foreign(a *convert.Ask) error {
-	if a.Scheduler != d.opt.Scheduler {
-		return fmt.Errorf("its pods do not name schedulerName: %s, so others would place them", d.opt.Scheduler)
+func (o *Options) foreign(a *convert.Ask) error {
+	if a.Scheduler != o.Scheduler {
+		return fmt.Errorf("its pods do not name schedulerName: %s, so others would place them", o.Scheduler)
 	}
 	return beyond(a)
 }
@@ -178,7 +178,7 @@ func (w *workload) asks(d *Daemon) (ask, error) {
 	}
 	out.name, out.user, out.estimate = cmp.Or(r.Name, out.name), cmp.Or(r.User, ns), r.Estimate
 	for i, s := range r.Sets {
-		if err := d.foreign(s.Ask); err != nil {
+		if err := d.opt.foreign(s.Ask); err != nil {
 			return out, fmt.Errorf("pods of role %s: %w", cmp.Or(s.Role, fmt.Sprint(i+1)), err)
 		}
 		out.pods, out.grace = out.pods+s.Count, max(out.grace, s.Ask.Grace)

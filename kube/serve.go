@@ -4,8 +4,6 @@ import (
 	"context"
 
 	core "k8s.io/api/core/v1"
-	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/api/server"
@@ -76,22 +74,7 @@ func (d *Daemon) Drain(ctx context.Context, c server.Caller, z api.Drain) error 
 	if !c.Operator {
 		return api.Refuse(api.Denied, "only an operator may drain nodes")
 	}
-	var chosen []string
-	err := d.Loop.Ask(ctx, func() error {
-		nodes, devices, err := d.Drained(&z)
-		switch {
-		case err != nil:
-			return err
-		case len(devices) > 0:
-			return api.Refuse(api.Invalid, "a Kubernetes cluster has no way to drain single devices: name their node")
-		case len(nodes) == 0:
-			return api.Refuse(api.Invalid, "name the nodes that are to take no new work")
-		}
-		for _, id := range nodes {
-			chosen = append(chosen, d.nodes.names[id])
-		}
-		return nil
-	})
+	chosen, err := fleet{d}.chosen(ctx, &z, "name the nodes that are to take no new work")
 	if err != nil {
 		return err
 	}
@@ -99,16 +82,7 @@ func (d *Daemon) Drain(ctx context.Context, c server.Caller, z api.Drain) error 
 	if z.Undo {
 		body = []byte(`{"spec":{"unschedulable":null}}`)
 	}
-	for _, name := range chosen {
-		err := d.write.do(func(ctx context.Context) error {
-			_, err := d.opt.Client.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, body, meta.PatchOptions{})
-			return err
-		})
-		if err != nil {
-			return api.Refuse(api.Unavailable, "node %s: %v", name, err)
-		}
-	}
-	return nil
+	return d.write.patchNodes(chosen, body)
 }
 
 // Fsck implements server.Backend: what is kept stands in the API, and is compared with what

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	core "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -36,6 +37,7 @@ type node struct {
 	state cluster.Health
 	gone  bool // there is no such node any more
 	why   string
+	next  time.Duration // when it is looked at again, as it is taken back
 
 	foreign cluster.Foreign
 	uses    map[types.UID][]int    // devices that pods of others are taken to use, by their numbers within the node

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -31,8 +32,10 @@ func (c *Clock) Wall(at time.Duration) time.Time {
 	return c.start.Add(at - c.base).Round(time.Microsecond)
 }
 
-// Since is the moment of a time of day.
-func (c *Clock) Since(t time.Time) time.Duration { return c.base + t.Sub(c.start) }
+// Since is the moment of a time of day; one that is centuries away is the last that there is.
+func (c *Clock) Since(t time.Time) time.Duration {
+	return min(t.Sub(c.start), math.MaxInt64-c.base) + c.base
+}
 
 // timers are things to be done at moments.
 type timers struct{ all []timer }

@@ -99,9 +99,9 @@ type Config struct {
 	// Node fills in what the world alone knows of a node, such as why it is down, and of its
 	// devices; it returns false for one that is only left in the ledger. nil: it knows nothing.
 	Node    func(id cluster.NodeID, out *api.Node) bool
-	Planner *planner.Planner // answers what-ifs; nil: nobody does
-	Closed  func() string    // why nothing new is started; empty: it is
-	Trouble func() []string  // what else is wrong, one sentence each
+	Planner *planner.Planner           // answers what-ifs; nil: nobody does
+	Closed  func() (why, frees string) // why nothing new is started, and the verb that ends that; empty: it is
+	Trouble func() []string            // what else is wrong, one sentence each
 }
 
 // Daemon is what every live world has: the engine with its state, the jobs that have not

@@ -78,7 +78,7 @@ func (w *paper) up() {
 		},
 		Ended: func(j *Job) { delete(w.runs, j.Key) }, Stray: func(j *Job) { delete(w.runs, j.Key) },
 		Node:   func(_ cluster.NodeID, n *api.Node) bool { return n.Name != w.gone },
-		Closed: func() string { return "" }, Trouble: func() []string { return nil },
+		Closed: func() (why, frees string) { return "", "" }, Trouble: func() []string { return nil },
 	})
 	if err := w.Recover(); err != nil {
 		w.t.Fatal(err)

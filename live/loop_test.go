@@ -216,3 +216,22 @@ func TestClock(t *testing.T) {
 		t.Error("what never was has no time of day")
 	}
 }
+
+// A clock turns any time of day into a moment, and back where moments reach.
+func TestClockFarAway(t *testing.T) {
+	now := time.Now()
+	c := NewClock(now.Add(-time.Hour), 0)
+	for _, at := range []time.Time{now, now.Add(-time.Hour), now.Add(365 * 24 * time.Hour)} {
+		if back := c.Wall(c.Since(at)); back.Sub(at).Abs() > time.Millisecond {
+			t.Errorf("%v becomes %v", at, back)
+		}
+	}
+	for _, at := range []time.Time{now.AddDate(280, 0, 0), now.AddDate(2000, 0, 0)} {
+		if since := c.Since(at); since < 250*365*24*time.Hour {
+			t.Errorf("%v is %v after the origin", at, since)
+		}
+	}
+	if since := c.Since(time.Time{}); since >= 0 {
+		t.Errorf("the zero time is %v after the origin", since)
+	}
+}

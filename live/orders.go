@@ -24,7 +24,7 @@ func (p *past) ordered(ev *eventlog.Event) {
 	default:
 		return
 	}
-	if delete(p.orders, at); ev.Reason.Code == job.OnHold {
+	if delete(p.orders, at); ev.Reason.Code == job.OnHold || ev.Reason.Code == job.TakenBack {
 		p.orders[at] = *ev
 	}
 }

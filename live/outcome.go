@@ -34,10 +34,11 @@ const (
 	Requeuing Purpose = "requeue"
 	Cancelled Purpose = "cancel"
 	Overusing Purpose = "memory"
+	Reclaimed Purpose = "reclaim" // its devices are taken back
 )
 
 // Away tells whether a run leaves for good, or to wait again, whatever a policy wants.
-func (p Purpose) Away() bool { return p == Cancelled || p == Requeuing || p == Overusing }
+func (p Purpose) Away() bool { return p == Cancelled || p == Requeuing || p == Overusing || p == Reclaimed }
 
 // Exit is how a run ended.
 type Exit struct {
@@ -127,6 +128,8 @@ func (e *Ending) Verdict(p *Patience) Verdict {
 		return e.verdict(Revoked)
 	case running && e.Purpose == Requeuing:
 		return e.evicted(e.Keeps(), job.UserRequest, "it was requeued")
+	case running && e.Purpose == Reclaimed:
+		return e.evicted(e.Keeps(), job.TakenBack, e.Why)
 	case running && e.Purpose == Overusing:
 		return e.hogged(p)
 	case running && e.Purpose == Resizing && (e.Asked || e.again()):

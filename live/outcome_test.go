@@ -42,7 +42,7 @@ func exits() (names []string, byName map[string]Exit) {
 var (
 	phases   = []job.Phase{job.Running, job.Stopping, job.Waiting}
 	modes    = []job.StopMode{job.Checkpoint, job.Freeze, job.Restart, job.Pinned}
-	purposes = []Purpose{"", Preempted, Resizing, Requeuing, Cancelled, Overusing}
+	purposes = []Purpose{"", Preempted, Resizing, Requeuing, Cancelled, Overusing, Reclaimed}
 )
 
 // short is a verdict in a few words.

@@ -157,9 +157,9 @@ func (d explainer) whyWaits(l *Job, r *job.Record, w *api.Why) {
 			return
 		}
 		now, fits := p.Fits(l.ID, place.Pack)
-		if why := d.cfg.Closed(); why != "" {
+		if why, frees := d.cfg.Closed(); why != "" {
 			w.Unknown = why
-			w.Frees = append(w.Frees, "norn undrain")
+			w.Frees = append(w.Frees, frees)
 		}
 		if !fits && (w.Reason == "" || r.Reason.Code == job.Outranked) {
 			w.Reason = strings.TrimPrefix(w.Reason+"; "+d.sentence(now), "; ")

@@ -184,12 +184,16 @@ func (d *Daemon) ended(j *live.Job) {
 	delete(d.entries, j.Key)
 }
 
-// closed is the reason for which no new run is started, or empty.
-func (d *Daemon) closed() string {
+// closed is the reason for which no new run is started, or empty, and the verb that ends that.
+func (d *Daemon) closed() (why, frees string) {
 	if d.State().Cluster.Health(0) == cluster.Up {
-		return ""
+		return "", ""
 	}
-	return "the machine takes no new work: " + d.health.note()
+	frees = "norn undrain"
+	if _, taken := d.health.drained.Reclaimed[wholeMachine]; taken {
+		frees = "norn lend"
+	}
+	return "the machine takes no new work: " + d.health.note(), frees
 }
 
 // Metrics implements server.Backend.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -29,20 +30,31 @@ type health struct {
 	meter     meter
 }
 
-// drained lists what an operator has put out of use. It is kept in drained.json
+// drained lists what an operator has put out of use, or taken back. It is kept in drained.json
 // until an operator puts it back.
 type drained struct {
 	Machine bool              `json:"machine,omitempty"`
 	Why     string            `json:"why,omitempty"`
 	Devices map[string]string `json:"devices,omitempty"` // why, by name
+
+	Reclaimed map[string]reclaim `json:"reclaimed,omitempty"` // by the name of the device, or wholeMachine
 }
 
 const drainedFile = "drained.json"
 
+// out tells whether the machine takes no new work by anybody's order.
+func (h *health) out() bool {
+	_, taken := h.drained.Reclaimed[wholeMachine]
+	return taken || h.drained.Machine
+}
+
 func (h *health) note() string {
+	taken, is := h.drained.Reclaimed[wholeMachine]
 	switch {
 	case h.full.Load():
 		return "the disk of norn's state folder is nearly full"
+	case is:
+		return taken.note()
 	case h.drained.Machine && h.drained.Why != "":
 		return h.drained.Why
 	case h.drained.Machine:
@@ -52,12 +64,18 @@ func (h *health) note() string {
 }
 
 // deviceNote is the reason for which a device takes no new work, or empty.
-func (d *Daemon) deviceNote(i int) string {
-	put, sick := d.health.drained.Devices[d.opt.Machine.Devices[i].Name], d.health.sick[i]
-	if put != "" && sick != "" {
-		return put + "; " + sick
+func (d condition) deviceNote(i int) string {
+	name := d.opt.Machine.Devices[i].Name
+	var notes []string
+	if taken, is := d.health.drained.Reclaimed[name]; is {
+		notes = append(notes, taken.note())
 	}
-	return put + sick
+	for _, note := range []string{d.health.drained.Devices[name], d.health.sick[i]} {
+		if note != "" {
+			notes = append(notes, note)
+		}
+	}
+	return strings.Join(notes, "; ")
 }
 
 // trouble lists the present troubles, one sentence each.
@@ -90,6 +108,7 @@ const (
 func (d condition) everySoOften() {
 	d.Loop.Every(diskEvery, d.lookAtDisk)
 	d.Loop.Every(lookEvery, d.lookAtRuns)
+	d.Loop.Every(lookEvery, d.takeBack)
 	d.Loop.Every(lookEvery, trainers(d).lookAtResidents)
 	if d.opt.MPS.Program != "" || len(d.packers) > 0 {
 		d.Loop.Every(lookEvery, packing(d).lookAtPackers)

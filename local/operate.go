@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/api/server"
@@ -21,40 +22,54 @@ func (d *Daemon) Drain(ctx context.Context, c server.Caller, z api.Drain) error 
 	if !c.Operator {
 		return api.Refuse(api.Denied, "only an operator may drain the machine")
 	}
-	return d.Change(ctx, func() error {
-		nodes, devices, err := d.Drained(&z)
-		if err != nil {
-			return err
-		}
-		next := d.health.drained
-		if len(devices) == 0 || len(nodes) > 0 {
+	return condition{d}.order(ctx, &z, func(next *drained, machine bool, devices []int) {
+		if machine {
 			next.Machine, next.Why = !z.Undo, z.Why
 		}
 		if next.Devices = maps.Clone(next.Devices); next.Devices == nil {
 			next.Devices = map[string]string{}
 		}
-		var named []int
 		for _, i := range devices {
 			name := d.opt.Machine.Devices[i].Name
-			named = append(named, int(i))
 			if next.Devices[name] = cmp.Or(z.Why, "drained by "+c.User); z.Undo {
 				delete(next.Devices, name)
 			}
 		}
-		if err := (condition{d}).keep(next); err != nil {
+	})
+}
+
+// order carries out an order about the machine or about devices: change says what is out of use from now on.
+func (d condition) order(ctx context.Context, z *api.Drain, change func(next *drained, machine bool, devices []int)) error {
+	return d.Change(ctx, func() error {
+		nodes, chosen, err := d.Drained(z)
+		if err != nil {
+			return err
+		}
+		machine := len(chosen) == 0 || len(nodes) > 0
+		var devices []int
+		for _, i := range chosen {
+			devices = append(devices, int(i))
+		}
+		was, next := d.health.drained, d.health.drained
+		change(&next, machine, devices)
+		if err := d.keep(next); err != nil {
 			return api.Refuse(api.Unavailable, "that cannot be noted: %v", err)
 		}
 		d.health.drained = next
 		if z.Undo {
-			condition{d}.forgive(named)
+			d.forgive(devices)
 		}
-		if len(named) == 0 || len(nodes) > 0 {
-			d.Loop.Emit(condition{d}.machineEvent())
+		if machine {
+			d.Loop.Emit(d.machineEvent())
 		}
-		for _, i := range named {
-			d.Loop.Emit(condition{d}.deviceEvent(i))
+		for i, dev := range d.opt.Machine.Devices {
+			_, before := was.Reclaimed[dev.Name]
+			if _, now := next.Reclaimed[dev.Name]; before != now || slices.Contains(devices, i) {
+				d.Loop.Emit(d.deviceEvent(i))
+			}
 		}
-		trainers{d}.lookAtResidents()
+		trainers(d).lookAtResidents()
+		d.takeBack()
 		return nil
 	})
 }
@@ -88,10 +103,12 @@ func (d condition) forgive(devices []int) {
 // ordered that.
 func (d condition) machineEvent() eventlog.Event {
 	ev := eventlog.Event{Kind: eventlog.NodeSet}
-	if d.health.drained.Machine || d.health.full.Load() {
+	if d.health.out() || d.health.full.Load() {
 		ev.Health = cluster.Cordoned
 	}
-	if d.health.drained.Machine {
+	if taken, is := d.health.drained.Reclaimed[wholeMachine]; is {
+		ev.Reason = d.reason(&taken)
+	} else if d.health.drained.Machine {
 		ev.Reason = ordered(d.health.drained.Why)
 	}
 	return ev
@@ -101,7 +118,10 @@ func (d condition) machineEvent() eventlog.Event {
 // that.
 func (d condition) deviceEvent(i int) eventlog.Event {
 	ev := eventlog.Event{Kind: eventlog.Device, Device: cluster.DeviceID(i), Broken: d.deviceNote(i) != ""}
-	if why := d.health.drained.Devices[d.opt.Machine.Devices[i].Name]; why != "" {
+	name := d.opt.Machine.Devices[i].Name
+	if taken, is := d.health.drained.Reclaimed[name]; is {
+		ev.Reason = d.reason(&taken)
+	} else if why := d.health.drained.Devices[name]; why != "" {
 		ev.Reason = ordered(why)
 	}
 	return ev
@@ -115,12 +135,12 @@ func ordered(why string) job.Reason {
 // orders are what operators have put out of use, for a log that begins.
 func (d condition) orders() []eventlog.Event {
 	var out []eventlog.Event
-	if d.health.drained.Machine {
+	if d.health.out() {
 		out = append(out, d.machineEvent())
 	}
-	for i, dev := range d.opt.Machine.Devices {
-		if d.health.drained.Devices[dev.Name] != "" {
-			out = append(out, d.deviceEvent(i))
+	for i := range d.opt.Machine.Devices {
+		if ev := d.deviceEvent(i); ev.Reason.Code != job.NoReason {
+			out = append(out, ev)
 		}
 	}
 	return out

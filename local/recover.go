@@ -19,11 +19,11 @@ type recovery struct{ *Daemon }
 // takeOut takes the nodes and devices out of use that an operator has drained.
 // Everything else is measured anew.
 func (d recovery) takeOut(c *cluster.Cluster) {
-	if d.health.drained.Machine {
+	if d.health.out() {
 		c.SetHealth(0, cluster.Cordoned)
 	}
 	for i := range d.opt.Machine.Devices {
-		if d.deviceNote(i) != "" {
+		if (condition(d)).deviceNote(i) != "" {
 			c.SetBroken(cluster.DeviceID(i), true)
 		}
 	}
@@ -120,7 +120,7 @@ func (d recovery) find(l *entry) {
 	}
 	l.seq, l.want, l.Decided = want.Seq, want, d.Loop.Now()
 	if l.Purpose == "" {
-		if l.Purpose = purposeOf(&want, r); l.Purpose == live.Overusing {
+		if l.Purpose = purposeOf(&want, r); l.Purpose == live.Overusing || l.Purpose == live.Reclaimed {
 			l.Why = want.Why
 		}
 	} else if d.insist(l, r, &want) {
@@ -212,7 +212,7 @@ func purposeOf(want *rundir.Want, r *job.Record) live.Purpose {
 	k := launches(r)
 	switch p := live.Purpose(want.Purpose); {
 	case p == live.Cancelled,
-		(p == live.Requeuing || p == live.Overusing) && want.Seq/seqs == k && (r.Phase == job.Running || r.Phase == job.Stopping),
+		(p == live.Requeuing || p == live.Overusing || p == live.Reclaimed) && want.Seq/seqs == k && (r.Phase == job.Running || r.Phase == job.Stopping),
 		p == live.Resizing && want.Seq/seqs == k-1 && r.Phase == job.Running: // the launch behind it is decided
 		return p
 	}

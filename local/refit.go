@@ -69,7 +69,7 @@ func (d recovery) fitDevices() (other bool, err error) {
 		if err := engine.Apply(d.State(), &ev); err != nil {
 			return true, err
 		}
-		if l.Purpose == live.Requeuing { // that has come about
+		if l.Purpose == live.Requeuing || l.Purpose == live.Reclaimed { // that has come about
 			l.Purpose = ""
 		}
 	}

@@ -66,14 +66,23 @@ func (d condition) ordered(orders []eventlog.Event) (mend func() error, err erro
 // drainedIn is what operators had put out of use by their orders. The name of a device
 // that is no longer here is not known.
 func (d condition) drainedIn(orders []eventlog.Event) drained {
-	out := drained{Devices: map[string]string{}}
+	out := drained{Devices: map[string]string{}, Reclaimed: map[string]reclaim{}}
 	for i := range orders {
 		ev := &orders[i]
+		name := wholeMachine
+		if ev.Kind == eventlog.Device {
+			if int(ev.Device) >= len(d.opt.Machine.Devices) {
+				continue
+			}
+			name = d.opt.Machine.Devices[ev.Device].Name
+		}
 		switch {
-		case ev.Kind == eventlog.NodeSet:
+		case ev.Reason.Code == job.TakenBack:
+			out.Reclaimed[name] = d.reclaimIn(&ev.Reason)
+		case name == wholeMachine:
 			out.Machine, out.Why = true, ev.Reason.Text
-		case int(ev.Device) < len(d.opt.Machine.Devices):
-			out.Devices[d.opt.Machine.Devices[ev.Device].Name] = ev.Reason.Text
+		default:
+			out.Devices[name] = ev.Reason.Text
 		}
 	}
 	return out

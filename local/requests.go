@@ -179,9 +179,14 @@ func (d *Daemon) end(l *entry, p live.Purpose, seq int, how rundir.WantState, gr
 // throwOff makes a running job leave its devices and wait again, with the work
 // that it can keep.
 func (d *Daemon) throwOff(l *entry, r *job.Record, p live.Purpose, why string) {
-	how, grace := rundir.End, d.opt.Defaults.CancelGrace
-	if r.Job.Stop == job.Checkpoint {
-		how, grace = rundir.Save, l.Spec.Stop.Grace
-	}
+	how, grace := l.farewell(r, d.opt.Defaults.CancelGrace)
 	d.end(l, p, seqRequeue, how, grace, why)
+}
+
+// farewell is how a run is told to leave, and the time that it has; at least is that of one that saves nothing.
+func (l *entry) farewell(r *job.Record, least api.Seconds) (rundir.WantState, api.Seconds) {
+	if r.Job.Stop == job.Checkpoint {
+		return rundir.Save, l.Spec.Stop.Grace
+	}
+	return rundir.End, least
 }

@@ -272,7 +272,7 @@ func (d trainers) lookAtResidents() {
 // unusable tells whether a device is not there, or not to be used.
 func (d trainers) unusable(name string) bool {
 	i := slices.IndexFunc(d.opt.Machine.Devices, func(dev Device) bool { return dev.Name == name })
-	return i < 0 || d.health.drained.Machine || d.deviceNote(i) != ""
+	return i < 0 || d.health.out() || condition(d).deviceNote(i) != ""
 }
 
 // findResidents finds the residents of the last daemon. It removes the folders

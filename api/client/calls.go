@@ -192,6 +192,11 @@ func (c *Client) Drain(ctx context.Context, d api.Drain) error {
 	return c.call(ctx, http.MethodPost, "/v1/node/drain", d, nil)
 }
 
+// Reclaim takes the machine, or some of its devices, back from the jobs there, or lends it to them.
+func (c *Client) Reclaim(ctx context.Context, r api.Reclaim) error {
+	return c.call(ctx, http.MethodPost, "/v1/node/reclaim", r, nil)
+}
+
 // SetPolicy changes the policy, written as in norn sim: tiresias(limits=3600).
 func (c *Client) SetPolicy(ctx context.Context, choice string) error {
 	return c.call(ctx, http.MethodPut, "/v1/policy", map[string]string{"policy": choice}, nil)

@@ -65,8 +65,10 @@ type Backend interface {
 	// Nodes lists the nodes that a query asks for, by name: of one machine, itself.
 	Nodes(ctx context.Context, c Caller, q api.NodeQuery) ([]api.Node, error)
 	Status(ctx context.Context) (api.Status, error)
-	// Drain needs an operator, SetPolicy, Log and Fsck too.
+	// Drain needs an operator, Reclaim, SetPolicy, Log and Fsck too.
 	Drain(ctx context.Context, c Caller, d api.Drain) error
+	// Reclaim has what runs on devices or nodes leave, or lets jobs start there again.
+	Reclaim(ctx context.Context, c Caller, r api.Reclaim) error
 	// SetPolicy changes the policy, written as in norn sim: tiresias(limits=3600).
 	SetPolicy(ctx context.Context, c Caller, choice string) error
 	// Plan plays the past again under other policies, and needs an operator. It ends with the

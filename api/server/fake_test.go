@@ -18,22 +18,23 @@ import (
 
 // fake is a Backend in memory: jobs do not run, they are what tests make of them.
 type fake struct {
-	mu       sync.Mutex
-	changed  chan struct{} // closed at every change, and replaced
-	jobs     []*fakeJob
-	events   []api.Event
-	callers  []Caller  // of all calls that have one
-	query    api.Query // the last one
-	nodes    api.NodeQuery
-	cluster  []api.Node // of Metrics
-	failure  error      // of Node
-	policy   string
-	drained  api.Drain
-	notReady error
-	typed    []byte
-	slow     int  // so many events a watcher is told before she is cut off; 0: all
-	boom     any  // Status panics with it
-	gaveUp   bool // Plan was given up
+	mu        sync.Mutex
+	changed   chan struct{} // closed at every change, and replaced
+	jobs      []*fakeJob
+	events    []api.Event
+	callers   []Caller  // of all calls that have one
+	query     api.Query // the last one
+	nodes     api.NodeQuery
+	cluster   []api.Node // of Metrics
+	failure   error      // of Node
+	policy    string
+	drained   api.Drain
+	reclaimed api.Reclaim
+	notReady  error
+	typed     []byte
+	slow      int  // so many events a watcher is told before she is cut off; 0: all
+	boom      any  // Status panics with it
+	gaveUp    bool // Plan was given up
 }
 
 type fakeJob struct {
@@ -283,6 +284,11 @@ func (f *fake) Status(context.Context) (api.Status, error) {
 
 func (f *fake) Drain(_ context.Context, c Caller, d api.Drain) error {
 	f.change(func() { f.drained = d })
+	return nil
+}
+
+func (f *fake) Reclaim(_ context.Context, c Caller, r api.Reclaim) error {
+	f.change(func() { f.reclaimed = r })
 	return nil
 }
 

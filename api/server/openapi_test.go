@@ -25,7 +25,7 @@ var allRoutes = []string{
 	"GET /healthz", "GET /metrics", "GET /readyz", "GET /v1/events", "GET /v1/jobs", "GET /v1/jobs/{id}", "GET /v1/jobs/{id}/logs", "GET /v1/jobs/{id}/why", "GET /v1/me",
 	"GET /v1/log", "GET /v1/node", "GET /v1/nodes", "GET /v1/status", "GET /v1/task/allocation", "GET /v1/task/order",
 	"POST /v1/jobs", "POST /v1/jobs/{id}/cancel", "POST /v1/jobs/{id}/hold", "POST /v1/jobs/{id}/release", "POST /v1/jobs/{id}/requeue", "POST /v1/jobs/{id}/resize",
-	"GET /v1/policies", "GET /v1/forecast", "POST /v1/plan", "POST /v1/jobs/{id}/input", "GET /v1/fsck", "POST /v1/fsck", "POST /v1/node/drain", "POST /v1/task/report", "PUT /v1/policy",
+	"GET /v1/policies", "GET /v1/forecast", "POST /v1/plan", "POST /v1/jobs/{id}/input", "GET /v1/fsck", "POST /v1/fsck", "POST /v1/node/drain", "POST /v1/node/reclaim", "POST /v1/task/report", "PUT /v1/policy",
 }
 
 // The document that is served is the one in docs, has every route, and holds

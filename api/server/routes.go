@@ -120,6 +120,15 @@ func (s *Server) machineRoutes() {
 		return nil, s.Backend.Drain(ctx, c, in.Body)
 	})
 	register(s, huma.Operation{
+		OperationID: "reclaim", Method: http.MethodPost, Path: "/v1/node/reclaim", Tags: []string{tagMachine},
+		Summary: "Take the machine, devices or nodes back from the jobs there, or lend them", Description: "For operators.",
+	}, func(ctx context.Context, c Caller, in *struct{ Body api.Reclaim }) (*nothing, error) {
+		if err := operator(c, "taking devices back"); err != nil {
+			return nil, err
+		}
+		return nil, s.Backend.Reclaim(ctx, c, in.Body)
+	})
+	register(s, huma.Operation{
 		OperationID: "status", Method: http.MethodGet, Path: "/v1/status", Tags: []string{tagDaemon},
 		Summary: "The whole at one glance",
 	}, func(ctx context.Context, _ Caller, _ *nothing) (*struct{ Body api.Status }, error) {

@@ -163,6 +163,11 @@ func TestMachine(t *testing.T) {
 	if !reflect.DeepEqual(r.fake.drained, d) {
 		t.Errorf("have %+v", r.fake.drained)
 	}
+	taken := api.Reclaim{Devices: []string{"gpu0"}, Notice: new(api.Seconds(90)), Why: "peak"}
+	ok(t, r.client.Reclaim(ctx, taken))
+	if !reflect.DeepEqual(r.fake.reclaimed, taken) {
+		t.Errorf("have %+v", r.fake.reclaimed)
+	}
 	ok(t, r.client.SetPolicy(ctx, "tiresias(limits=3600)"))
 	st, err := r.client.Status(ctx)
 	ok(t, err)

@@ -62,6 +62,10 @@ func (s *Switch) Drain(ctx context.Context, c Caller, d api.Drain) error {
 	return s.now().Drain(ctx, c, d)
 }
 
+func (s *Switch) Reclaim(ctx context.Context, c Caller, r api.Reclaim) error {
+	return s.now().Reclaim(ctx, c, r)
+}
+
 func (s *Switch) SetPolicy(ctx context.Context, c Caller, choice string) error {
 	return s.now().SetPolicy(ctx, c, choice)
 }

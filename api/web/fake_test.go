@@ -248,6 +248,8 @@ func (n *norn) Status(context.Context) (s api.Status, _ error) {
 	return s, nil
 }
 
+func (n *norn) Reclaim(context.Context, server.Caller, api.Reclaim) error { return nil }
+
 func (n *norn) Drain(_ context.Context, c server.Caller, d api.Drain) error {
 	n.with(func() {
 		n.orders = append(n.orders, fmt.Sprintf("drain %v %v %q by %s", d.Devices, d.Undo, d.Why, c.User))

@@ -13,7 +13,7 @@ func groups() []group {
 	return []group{
 		{"simulate", "Simulate clusters:", []string{"sim", "sweep", "tune", "plot", "explain", "policies", "policy", "train", "trace", "cluster", "reproduce", "validate"}},
 		{"jobs", "Jobs on this machine:", []string{"submit", "run", "ps", "why", "logs", "attach", "cancel", "hold", "release", "requeue", "resize", "history"}},
-		{"machine", "Run this machine:", []string{"up", "down", "status", "nodes", "top", "web", "events", "plan", "autotune", "use", "drain", "undrain", "config", "fsck", "selftest", "fidelity"}},
+		{"machine", "Run this machine:", []string{"up", "down", "status", "nodes", "top", "web", "events", "plan", "autotune", "use", "drain", "undrain", "reclaim", "lend", "config", "fsck", "selftest", "fidelity"}},
 		{"kube", "A Kubernetes cluster:", []string{"kube"}},
 		{"models", "Models:", []string{"gate", "model", "gnn"}},
 		{"tools", "Tools:", []string{"docs", "completion", "version", "help"}},

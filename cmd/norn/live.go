@@ -38,6 +38,7 @@ type daemon interface {
 	Nodes(ctx context.Context, q api.NodeQuery) ([]api.Node, error)
 	Status(ctx context.Context) (api.Status, error)
 	Drain(ctx context.Context, d api.Drain) error
+	Reclaim(ctx context.Context, r api.Reclaim) error
 	SetPolicy(ctx context.Context, choice string) error
 	EventLog(ctx context.Context, w io.Writer) error
 	Fsck(ctx context.Context, repair bool) (api.Fsck, error)
@@ -66,7 +67,7 @@ func (s *shell) commands() []*cobra.Command {
 	return []*cobra.Command{
 		s.submitCommand(), s.runCommand(), s.attachCommand(), s.psCommand(), s.topCommand(), s.logsCommand(), s.whyCommand(),
 		s.cancelCommand(), s.holdCommand(), s.releaseCommand(), s.requeueCommand(), s.resizeCommand(),
-		s.historyCommand(), s.statusCommand(), s.nodesCommand(), s.fsckCommand(), s.eventsCommand(), s.drainCommand(), s.undrainCommand(), s.useCommand(), s.planCommand(), s.autotuneCommand(), s.webCommand(),
+		s.historyCommand(), s.statusCommand(), s.nodesCommand(), s.fsckCommand(), s.eventsCommand(), s.drainCommand(), s.undrainCommand(), s.reclaimCommand(), s.lendCommand(), s.useCommand(), s.planCommand(), s.autotuneCommand(), s.webCommand(),
 	}
 }
 

@@ -148,6 +148,14 @@ func (f *fake) Status(context.Context) (api.Status, error) { return f.status, f.
 
 func (f *fake) Drain(_ context.Context, d api.Drain) error { return f.note("drain %+v", d) }
 
+func (f *fake) Reclaim(_ context.Context, r api.Reclaim) error {
+	notice := "its own time"
+	if r.Notice != nil {
+		notice = r.Notice.Duration().String()
+	}
+	return f.note("reclaim %q %q lend %v within %s: %s", r.Devices, r.Where, r.Lend, notice, r.Why)
+}
+
 func (f *fake) SetPolicy(_ context.Context, choice string) error {
 	f.status.Policy = choice
 	return f.note("use %s", choice)

@@ -270,19 +270,26 @@ func (s *shell) drainingCommand(undo bool, cmd *cobra.Command) *cobra.Command {
 
 // drained says what has become of devices, of nodes or of the machine.
 func drained(d api.Drain) string {
-	what, verb := "the machine", "takes"
-	switch {
-	case d.Where != "":
-		what, verb = "nodes with "+d.Where, "take"
-	case len(d.Devices) > 0:
-		if what = devices(d.Devices); len(d.Devices) > 1 {
-			verb = "take"
-		}
+	what, many := ordered(d.Devices, d.Where)
+	verb := "takes"
+	if many {
+		verb = "take"
 	}
 	if d.Undo {
 		return what + " " + verb + " new work again"
 	}
 	return what + " " + verb + " no new work; running jobs go on"
+}
+
+// ordered names the devices or nodes that an order is about, and tells whether they are several.
+func ordered(names []string, where string) (what string, many bool) {
+	switch {
+	case where != "":
+		return "nodes with " + where, true
+	case len(names) > 0:
+		return devices(names), len(names) > 1
+	}
+	return "the machine", false
 }
 
 func (s *shell) useCommand() *cobra.Command {

@@ -122,6 +122,12 @@ func TestActs(t *testing.T) {
 		{"drain a-7 a-8 a-9", []string{"drain {Devices:[a-7 a-8 a-9] Where: Undo:false Why:}"}, "a-7 to a-9 take no new work; running jobs go on\n"},
 		{"drain n08 n09 n10", []string{"drain {Devices:[n08 n09 n10] Where: Undo:false Why:}"}, "n08-10 take no new work; running jobs go on\n"},
 		{"drain --where rack=r7", []string{"drain {Devices:[] Where:rack=r7 Undo:false Why:}"}, "nodes with rack=r7 take no new work; running jobs go on\n"},
+		{"reclaim gpu0 gpu1 --why peak", []string{`reclaim ["gpu0" "gpu1"] "" lend false within its own time: peak`}, "jobs leave gpu0-1 in their own time\n"},
+		{"reclaim gpu0 --notice 10m", []string{`reclaim ["gpu0"] "" lend false within 10m0s: `}, "jobs leave gpu0 within 10m\n"},
+		{"reclaim --now", []string{`reclaim [] "" lend false within 0s: `}, "jobs on the machine are killed\n"},
+		{"reclaim --where lender=x --notice 90", []string{`reclaim [] "lender=x" lend false within 1m30s: `}, "jobs leave nodes with lender=x within 1m30s\n"},
+		{"lend gpu0 gpu1", []string{`reclaim ["gpu0" "gpu1"] "" lend true within its own time: `}, "gpu0-1 take new work again\n"},
+		{"lend", []string{`reclaim [] "" lend true within its own time: `}, "the machine takes new work again\n"},
 		{"undrain gpu0", []string{"drain {Devices:[gpu0] Where: Undo:true Why:}"}, "gpu0 takes new work again\n"},
 		{"use fifo(mode=easy)", []string{"use fifo(mode=easy)", "status"}, "the policy is fifo(mode=easy)\n"},
 	} {

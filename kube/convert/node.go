@@ -25,6 +25,7 @@ type Node struct {
 	Place   []podmap.Domain // where it stands, the widest place first
 	Health  cluster.Health  // Down only when it is marked as out of service
 	Why     string          // it is not up; empty: it is
+	Reclaim *Reclaim        // nil: it is not taken back
 }
 
 // NewNode reads a node: its GPUs from allocatable and from the labels of GPU feature
@@ -54,6 +55,11 @@ func NewNode(n *corev1.Node, levels Levels) (*Node, error) {
 		return bad(err)
 	}
 	out.Health, out.Why = is.Health()
+	if out.Reclaim, err = ParseReclaim(n.Annotations); err != nil { // nobody is thrown off for a slip of the pen
+		out.Health, out.Why = max(out.Health, cluster.Cordoned), err.Error()
+	} else if out.Reclaim != nil && out.Health == cluster.Up {
+		out.Health, out.Why = cluster.Cordoned, out.Reclaim.Note()
+	}
 	return out, nil
 }
 

@@ -48,6 +48,9 @@ const (
 	// Within is an annotation: the level of the topology of which all pods are in one
 	// place, as in "rack" or "rack, preferred".
 	Within = Group + "/within"
+	// Reclaimed is an annotation of nodes that their owner takes back: by when the jobs of
+	// Norn there have left, as in RFC 3339, or "now", and behind a space why.
+	Reclaimed = Group + "/reclaimed"
 	// User is an annotation: whom the job belongs to.
 	User = Group + "/user"
 )

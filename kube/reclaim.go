@@ -1,0 +1,136 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/kube/convert"
+	"github.com/norn-scheduler/norn/kube/names"
+	"github.com/norn-scheduler/norn/live"
+)
+
+// lastGrace is the time in seconds that pods have which are still there when the notice of a node is over.
+const lastGrace = 1
+
+// Reclaim implements server.Backend: the order stands on the nodes, as an annotation. Others may use the nodes.
+func (d *Daemon) Reclaim(ctx context.Context, c server.Caller, z api.Reclaim) error {
+	if !c.Operator {
+		return api.Refuse(api.Denied, "only an operator may take nodes back from jobs")
+	}
+	chosen, err := fleet{d}.chosen(ctx, &api.Drain{Devices: z.Devices, Where: z.Where}, "name the nodes that are taken back")
+	if err != nil {
+		return err
+	}
+	order := convert.Reclaim{Why: "by " + c.User}
+	if z.Why != "" {
+		order.Why += ": " + z.Why
+	}
+	if z.Notice != nil {
+		order.By = time.Now().Add(z.Notice.Duration())
+	}
+	text := new(order.String())
+	if z.Lend {
+		text = nil
+	}
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]*string{names.Reclaimed: text}}})
+	if err != nil {
+		return err
+	}
+	return d.write.patchNodes(chosen, body)
+}
+
+// chosen are the names of the nodes that an order means. The refusal is of an order that means none.
+func (d fleet) chosen(ctx context.Context, z *api.Drain, refusal string) (chosen []string, err error) {
+	err = d.Loop.Ask(ctx, func() error {
+		nodes, devices, err := d.Drained(z)
+		switch {
+		case err != nil:
+			return err
+		case len(devices) > 0:
+			return api.Refuse(api.Invalid, "single devices of a Kubernetes cluster cannot be put out of use: name their node")
+		case len(nodes) == 0:
+			return api.Refuse(api.Invalid, "%s", refusal)
+		}
+		for _, id := range nodes {
+			chosen = append(chosen, d.nodes.names[id])
+		}
+		return nil
+	})
+	return chosen, err
+}
+
+// patchNodes changes nodes, one after the other.
+func (w *writer) patchNodes(nodes []string, body []byte) error {
+	for _, name := range nodes {
+		err := w.do(func(ctx context.Context) error {
+			_, err := w.client.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, body, meta.PatchOptions{})
+			return err
+		})
+		if err != nil {
+			return api.Refuse(api.Unavailable, "node %s: %v", name, err)
+		}
+	}
+	return nil
+}
+
+// takeBack has the runs leave that are on a node which is taken back: when their grace is left of the notice. What is
+// still there at its end has a second. It is called again when that may have changed.
+func (d fleet) takeBack(n *node) error {
+	order := n.now.Reclaim
+	if order == nil {
+		return nil
+	}
+	now := d.Loop.Now()
+	by := max(now, d.Loop.Clock.Since(order.By))
+	next := by
+	for _, id := range d.State().JobsOn(n.id, nil) {
+		l := d.of(id)
+		ask := by - l.ask.grace
+		if order.By.IsZero() {
+			ask = now
+		}
+		switch ready := d.State().Record(id).Phase == job.Running && l.Purpose == "" && l.stage != leaving; {
+		case ready && ask > now:
+			next = min(next, ask)
+		case ready:
+			if err := d.Loop.Touch(id); err != nil {
+				return err
+			}
+			l.from = n.id
+			d.Leave(&l.Job, live.Reclaimed, fmt.Sprintf("node %s is %s", n.is.Name, order.Note()))
+		case !order.By.IsZero() && by == now:
+			d.hurry(l, n)
+		}
+	}
+	if next > now && next != n.next {
+		n.next = next
+		d.Loop.At(next, func() { d.view.mark(subject{node: true, name: n.is.Name}) })
+	}
+	return nil
+}
+
+// hurry has what is left of a run on a node end that was told to leave.
+func (d fleet) hurry(l *entry, n *node) {
+	if l.stage != leaving || !l.told {
+		return
+	}
+	grace := int64(lastGrace)
+	for _, p := range d.view.podsOn(n.is.Name) {
+		if l.seatOf(p.UID) < 0 || over(p) || p.DeletionGracePeriodSeconds != nil && *p.DeletionGracePeriodSeconds <= grace {
+			continue
+		}
+		d.Loop.Act(&l.Lane, func() {
+			if err := d.write.remove(p.Namespace, p.Name, p.UID, &grace); err != nil {
+				d.opt.Log.Warn("a pod stays on a node that is taken back", "node", n.is.Name, "pod", p.Name, "error", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,144 @@
+package kube_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	batch "k8s.io/api/batch/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
+	"github.com/norn-scheduler/norn/kube/internal/fakekubelet"
+	"github.com/norn-scheduler/norn/kube/names"
+)
+
+func (r *rig) reclaim(z api.Reclaim) {
+	r.t.Helper()
+	if err := r.Reclaim(background, me, z); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// annotate writes the order of an owner on a node, as kubectl annotate does; empty: there is none.
+func (r *rig) annotate(node, order string) {
+	r.t.Helper()
+	value := &order
+	if order == "" {
+		value = nil
+	}
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{names.Reclaimed: value}}})
+	if err == nil {
+		_, err = r.client.CoreV1().Nodes().Patch(background, node, types.MergePatchType, body, meta.PatchOptions{})
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// note is how Norn says that a node stands, and what its annotation is.
+func (r *rig) note(node string) (health, note, annotation string) {
+	r.t.Helper()
+	nodes, err := r.Nodes(background, server.Caller{}, api.NodeQuery{Names: []string{node}})
+	if err != nil || len(nodes) != 1 {
+		r.t.Fatalf("%v, %v", nodes, err)
+	}
+	obj, err := r.client.CoreV1().Nodes().Get(background, node, meta.GetOptions{})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if obj.Spec.Unschedulable {
+		r.t.Errorf("node %s is closed to its owner's pods", node)
+	}
+	return nodes[0].Health, nodes[0].Note, obj.Annotations[names.Reclaimed]
+}
+
+// TestReclaim: the Jobs on a node that is taken back save their state and go on elsewhere. A bare pod is deleted. Nothing
+// new starts there, under another leader as well, until the node is lent again.
+func TestReclaim(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, smallNodes, 10, nil)
+	r.job("a", 1, 3, "100000s", saves)
+	r.until("a runs", func() bool { return r.state("default/a") == api.Running })
+	here := r.one("default/a").Nodes[0]
+	there := map[string]string{"n-000": "n-001", "n-001": "n-000"}[here]
+	r.pod("bare", 1, "100000s", nil)
+	r.until("the pod runs", func() bool { return len(r.kubelet.Running()) == 2 })
+	if on := r.one("default/pod/bare").Nodes[0]; on != here {
+		t.Fatalf("the pod is on %s", on)
+	}
+	for z, words := range map[string]string{"": "name the nodes that are taken back", r.one("default/a").Devices[0]: "single devices of a Kubernetes cluster cannot be put out of use"} {
+		order := api.Reclaim{}
+		if z != "" {
+			order.Devices = []string{z}
+		}
+		if err := r.Reclaim(background, me, order); err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("%q: %v", z, err)
+		}
+	}
+	r.reclaim(api.Reclaim{Devices: []string{here}, Why: "peak"})
+	r.until("a runs on the other node, and the pod is gone", func() bool {
+		return r.state("default/a") == api.Running && r.one("default/a").Nodes[0] == there && len(r.kubelet.Running()) == 1
+	})
+	if j := r.one("default/a"); j.Run != 2 || j.Failures != 0 || j.Preemptions != 1 {
+		t.Errorf("%+v", j)
+	}
+	w, err := r.Why(background, me, "default/a")
+	if err != nil || !strings.Contains(strings.Join(w.Life, "\n"), "node "+here+" is taken back: by "+me.User+": peak") {
+		t.Errorf("%v: %v", err, w.Life)
+	}
+	r.job("b", 1, 2, "1s", nil)
+	for _, leader := range []func(){func() {}, r.again} {
+		leader()
+		if health, note, order := r.note(here); health != "drained" || note != "taken back: by "+me.User+": peak" || order != "now by "+me.User+": peak" {
+			t.Errorf("%s, %q, %q", health, note, order)
+		}
+		r.until("b waits", func() bool { return r.state("default/b") == api.Waiting })
+	}
+	r.reclaim(api.Reclaim{Where: "kubernetes.io/hostname=" + here, Lend: true})
+	r.until("b is done", func() bool { return r.state("default/b") == api.Done })
+	if health, note, order := r.note(here); health != "up" || note != "" || order != "" {
+		t.Errorf("%s, %q, %q", health, note, order)
+	}
+}
+
+// TestReclaimNotice: a Job runs on as long as its notice allows, also under another leader, and what does not save its
+// state in time is killed. An order that cannot be read keeps a node as it is.
+func TestReclaimNotice(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, smallNodes[:1], 10, nil)
+	node := smallNodes[0].Name
+	r.job("slow", 1, 4, "100000s", func(j *batch.Job) {
+		saves(j)
+		j.Spec.Template.Annotations[fakekubelet.SaveTime] = "50000s"
+		*j.Spec.Template.Spec.TerminationGracePeriodSeconds = 100000
+	})
+	r.until("it runs", func() bool { return len(r.kubelet.Running()) == 1 })
+	for order, note := range map[string]string{
+		"tomorrow":                    fmt.Sprintf("annotation %s: %q is neither", names.Reclaimed, "tomorrow"),
+		"2999-01-01T18:00:00Z  night": "taken back: night, to be free by ",
+	} {
+		r.annotate(node, order)
+		r.until("the order is known", func() bool { _, said, _ := r.note(node); return strings.HasPrefix(said, note) })
+		r.again()
+		if health, said, _ := r.note(node); health != "drained" || !strings.HasPrefix(said, note) {
+			t.Errorf("%s, %q", health, said)
+		}
+		r.until("it runs on", func() bool { return r.state("default/slow") == api.Running && len(r.kubelet.Running()) == 1 })
+		r.annotate(node, "")
+		r.until("the order is gone", func() bool { health, _, _ := r.note(node); return health == "up" })
+	}
+	r.reclaim(api.Reclaim{Devices: []string{node}, Notice: new(api.Seconds(1))})
+	r.until("it waits", func() bool { return r.state("default/slow") == api.Waiting && len(r.kubelet.Running()) == 0 })
+	if saved := r.kubelet.Saved(); len(saved) > 0 {
+		t.Errorf("it saved %v", saved)
+	}
+	r.reclaim(api.Reclaim{Devices: []string{node}, Lend: true})
+	r.until("it runs again", func() bool { return r.state("default/slow") == api.Running && len(r.kubelet.Running()) == 1 })
+	if j := r.one("default/slow"); j.Run != 2 || j.Failures != 0 {
+		t.Errorf("%+v", j)
+	}
+}

@@ -1,0 +1,140 @@
+package local
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/live"
+	"github.com/norn-scheduler/norn/local/rundir"
+)
+
+// wholeMachine stands for the machine among the names of devices.
+const wholeMachine = ""
+
+// reclaim is an order of the owner of the machine or of a device, who takes it back. It is in force until it is lent
+// again.
+type reclaim struct {
+	By  time.Time `json:"by,omitzero"` // when it is to be free; zero: when the jobs there have left in their own time
+	Why string    `json:"why"`
+}
+
+// note says that a device is taken back, and until when jobs may be there.
+func (r *reclaim) note() string {
+	if time.Now().Before(r.By) {
+		return r.Why + ", to be free by " + r.By.Local().Format(time.TimeOnly)
+	}
+	return r.Why
+}
+
+// reason is what the log has of the order.
+func (d condition) reason(r *reclaim) job.Reason {
+	why := job.Reason{Code: job.TakenBack, Job: job.None, Text: r.Why}
+	if !r.By.IsZero() {
+		why.At = max(0, d.Loop.Clock.Since(r.By))
+	}
+	return why
+}
+
+// reclaimIn is the order that the log has.
+func (d condition) reclaimIn(why *job.Reason) reclaim {
+	r := reclaim{Why: why.Text}
+	if why.At > 0 {
+		r.By = d.Loop.Clock.Wall(why.At)
+	}
+	return r
+}
+
+// Reclaim implements server.Backend.
+func (d *Daemon) Reclaim(ctx context.Context, c server.Caller, z api.Reclaim) error {
+	if !c.Operator {
+		return api.Refuse(api.Denied, "only an operator may take devices back from jobs")
+	}
+	order := reclaim{Why: "taken back by " + c.User}
+	if z.Why != "" {
+		order.Why += ": " + z.Why
+	}
+	if z.Notice != nil {
+		order.By = time.Now().Add(z.Notice.Duration()).UTC()
+	}
+	return condition{d}.order(ctx, &api.Drain{Devices: z.Devices, Where: z.Where, Undo: z.Lend}, func(next *drained, machine bool, devices []int) {
+		if next.Reclaimed = maps.Clone(next.Reclaimed); next.Reclaimed == nil {
+			next.Reclaimed = map[string]reclaim{}
+		}
+		if machine && z.Lend { // with all that is in it
+			clear(next.Reclaimed)
+		} else if machine {
+			next.Reclaimed[wholeMachine] = order
+		}
+		for _, i := range devices {
+			name := d.opt.Machine.Devices[i].Name
+			if next.Reclaimed[name] = order; z.Lend {
+				delete(next.Reclaimed, name)
+			}
+		}
+	})
+}
+
+// takeBack has the runs leave that are on devices which are taken back.
+func (d condition) takeBack() {
+	if len(d.health.drained.Reclaimed) == 0 {
+		return
+	}
+	for l := range d.all() {
+		if what, order := d.reclaims(l); order != nil && l.stage.there() {
+			d.handBack(l, what, order)
+		}
+	}
+}
+
+// reclaims is the order that has a run leave first, and what it is about; nil: there is none.
+func (d condition) reclaims(l *entry) (what string, order *reclaim) {
+	orders := d.health.drained.Reclaimed
+	if r, is := orders[wholeMachine]; is {
+		what, order = d.opt.Machine.Name, &r
+	}
+	a := cmp.Or(d.State().Alloc(l.ID), d.State().PinnedPlace(l.ID)) // of frozen processes
+	if a == nil {
+		return what, order
+	}
+	for _, i := range d.opt.Machine.devices(a) {
+		name := d.opt.Machine.Devices[i].Name
+		if r, is := orders[name]; is && (order == nil || r.By.Before(order.By)) {
+			what, order = name, &r
+		}
+	}
+	return what, order
+}
+
+// handBack has a run leave that is on a device which is taken back: when what it needs to save its state is left of
+// the notice, and killed at its end. One that leaves already may have to be quicker.
+func (d condition) handBack(l *entry, what string, order *reclaim) {
+	r, now := d.State().Record(l.ID), d.Loop.Now()
+	how, grace := l.farewell(r, d.opt.Defaults.CancelGrace)
+	left := grace.Duration()
+	if !order.By.IsZero() {
+		left = max(0, d.Loop.Clock.Since(order.By)-now)
+	}
+	if left == 0 {
+		how = rundir.End // it has no time to save anything
+	}
+	ready := r.Phase == job.Running && l.Purpose == ""
+	frozen := left == 0 && l.stage == frozen
+	switch wait := left - grace.Duration(); {
+	case ready && wait > 0:
+		if wait < lookEvery { // else it is looked at again before
+			d.Loop.At(now+wait, d.takeBack)
+		}
+	case ready || frozen:
+		if d.Loop.Touch(l.ID) == nil {
+			d.end(l, live.Reclaimed, seqRequeue, how, min(grace, api.Of(left)), fmt.Sprintf("%s is %s", what, order.Why))
+		}
+	case left == 0 && l.stage == leaving && l.Purpose != live.Resizing && l.want.Grace > 0 && l.seq%seqs < seqCancel:
+		d.end(l, l.Purpose, l.seq%seqs+1, rundir.End, 0, l.Why)
+	}
+}
