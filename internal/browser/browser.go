@@ -68,15 +68,58 @@ func OpenURL(t *testing.T, address, origin string, w Window) *Page {
 	return show(t, address, origin+"/", w)
 }
 
-// show shows an address. Addresses of requests begin with own, or are a problem.
-func show(t *testing.T, address, own string, w Window) *Page {
+// started is the browser of a package whose tests are run by Main.
+var started struct {
+	wanted  bool
+	browser context.Context // nil: none has been needed yet
+	stop    func()
+}
+
+// Main runs the tests of a package with one browser for all of them, which takes a second or two less for each than a
+// browser of its own. TestMain hands its result to os.Exit.
+func Main(m *testing.M) int {
+	started.wanted = true
+	code := m.Run()
+	if started.stop != nil {
+		started.stop()
+	}
+	return code
+}
+
+// launch starts a browser, and shows nothing in it.
+func launch(t *testing.T) (ctx context.Context, stop func()) {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(Path(t)), chromedp.NoSandbox, chromedp.Flag("disable-dev-shm-usage", true), chromedp.DisableGPU)
 	alloc, stopAlloc := chromedp.NewExecAllocator(context.Background(), options...)
-	ctx, stop := chromedp.NewContext(alloc)
+	ctx, stopBrowser := chromedp.NewContext(alloc)
+	stop = func() { stopBrowser(); stopAlloc() }
+	if err := chromedp.Do(ctx); err != nil {
+		stop()
+		t.Fatal(err)
+	}
+	return ctx, stop
+}
+
+// tab is a window of its own in the browser of the package, with nothing in common with others.
+func tab(t *testing.T) (ctx context.Context, stop func()) {
+	t.Helper()
+	if !started.wanted {
+		return launch(t)
+	}
+	if started.browser == nil {
+		started.browser, started.stop = launch(t)
+	}
+	ctx, closeTab := chromedp.NewContext(started.browser, chromedp.WithNewBrowserContext())
+	return ctx, closeTab
+}
+
+// show shows an address. Addresses of requests begin with own, or are a problem.
+func show(t *testing.T, address, own string, w Window) *Page {
+	t.Helper()
+	ctx, stop := tab(t)
 	ctx, expire := context.WithTimeout(ctx, 2*time.Minute)
-	t.Cleanup(func() { expire(); stop(); stopAlloc() })
+	t.Cleanup(func() { expire(); stop() })
 	p := &Page{t: t, ctx: ctx, own: own}
 	if err := chromedp.Listen(ctx, p.listen); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,10 @@
+package web_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/norn-scheduler/norn/internal/browser"
+)
+
+func TestMain(m *testing.M) { os.Exit(browser.Main(m)) }
