@@ -53,6 +53,8 @@ type node struct {
 	free    []int32      // milli of each device
 	spare   []unit.Bytes // memory of each device
 	types   []cluster.TypeID
+	whole   []unit.Bytes // memory of each device when it is free; 0: not known
+	host    []bool       // of each device: it is a part of the processors
 	first   cluster.DeviceID
 	tags    map[int32]int32 // how many tasks of each tag run there
 	version uint32          // changes with all else
@@ -164,7 +166,9 @@ func (m *mirror) follow(v *sched.View) {
 			if c.Node(id).Pooled {
 				break // devices that are only counted cannot be told apart
 			}
+			is := c.Type(c.TypeOf(d))
 			n.free, n.spare, n.types = append(n.free, 0), append(n.spare, 0), append(n.types, c.TypeOf(d))
+			n.whole, n.host = append(n.whole, is.Memory), append(n.host, is.Host)
 		}
 		m.nodes = append(m.nodes, n)
 	}
@@ -196,10 +200,10 @@ func (n *node) read(v *sched.View, id cluster.NodeID) {
 	for i := range n.free {
 		d := n.first + cluster.DeviceID(i)
 		free, spare := int32(c.DeviceFree(d)), c.DeviceMemoryFree(d)
-		if all := c.Type(n.types[i]).Memory; all > 0 {
-			spare = min(spare, all-v.Frozen(d))
+		if n.whole[i] > 0 {
+			spare = min(spare, n.whole[i]-v.Frozen(d))
 		}
-		if c.Broken(d) || c.Type(n.types[i]).Host {
+		if n.host[i] || c.Broken(d) {
 			free = 0
 		} else {
 			n.total++
