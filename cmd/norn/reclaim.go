@@ -40,7 +40,8 @@ operator. norn lend reverses it; norn undrain does not.`,
 			if err != nil {
 				return misused("--notice: %v", err)
 			}
-			order.Notice = new(api.Of(d))
+			within := api.Of(d)
+			order.Notice = &within
 		}
 		return nil
 	})
