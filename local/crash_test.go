@@ -259,10 +259,12 @@ func TestKilledAtAnyMoment(t *testing.T) {
 					ids = append(ids, got...)
 				}
 			} else if len(ids) > 0 {
-				verb := []string{"cancel", "hold", "release", "release", "requeue", "resize", "resize"}[r.IntN(7)]
+				verb := []string{"cancel", "hold", "release", "release", "requeue", "resize", "resize", "reclaim"}[r.IntN(8)]
 				id := ids[len(ids)-1-r.IntN(min(len(ids), 12))]
 				if verb == "resize" {
 					b.resizeAny(ctx)
+				} else if verb == "reclaim" {
+					b.reclaimAny(ctx, r)
 				} else if err := b.client.Do(ctx, verb, id); err == nil && verb == "cancel" {
 					if j, err := b.client.Job(ctx, id); err == nil {
 						taken[id] = j.Run
@@ -275,6 +277,9 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		b.kill()
 	}
 	b.up(true)
+	if err := b.client.Reclaim(context.Background(), api.Reclaim{Lend: true}); err != nil {
+		t.Fatal(err)
+	}
 	all := b.finish()
 	b.verify(all, specs, ids)
 	resizes, preemptions := 0, 0
@@ -288,6 +293,12 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		b.keep()
 	}
 	t.Logf("killed %d times; %d jobs, all of them done, failed or cancelled as their ledgers say; preempted %d times, resized %d times", kills, len(all), preemptions, resizes)
+}
+
+// reclaimAny has the owner of a slot take it back from the jobs there, which leave in their own time, or lend it again, if
+// norn is there.
+func (b *box) reclaimAny(ctx context.Context, r *rand.Rand) {
+	b.client.Reclaim(ctx, api.Reclaim{Devices: []string{fmt.Sprintf("slot%d", r.IntN(3))}, Lend: r.IntN(2) == 0})
 }
 
 // keep copies what a failed test leaves behind to where NORN_KEEP says.

@@ -86,53 +86,59 @@ func (d condition) takeBack() {
 		return
 	}
 	for l := range d.all() {
-		if what, order := d.reclaims(l); order != nil && l.stage.there() {
-			d.handBack(l, what, order)
+		if l.stage.there() {
+			d.handBack(l)
 		}
 	}
 }
 
-// reclaims is the order that has a run leave first, and what it is about; nil: there is none.
-func (d condition) reclaims(l *entry) (what string, order *reclaim) {
-	orders := d.health.drained.Reclaimed
-	if r, is := orders[wholeMachine]; is {
-		what, order = d.opt.Machine.Name, &r
-	}
-	a := cmp.Or(d.State().Alloc(l.ID), d.State().PinnedPlace(l.ID)) // of frozen processes
-	if a == nil {
-		return what, order
-	}
-	for _, i := range d.opt.Machine.devices(a) {
-		name := d.opt.Machine.Devices[i].Name
-		if r, is := orders[name]; is && (order == nil || r.By.Before(order.By)) {
-			what, order = name, &r
+// reclaims is what is taken back first of all that a run is on, and the time until then, which is the run's own grace
+// where no moment is set; empty: nothing is.
+func (d condition) reclaims(l *entry, grace time.Duration) (why string, left time.Duration) {
+	look := func(what, name string) {
+		order, is := d.health.drained.Reclaimed[name]
+		if !is {
+			return
+		}
+		until := grace
+		if !order.By.IsZero() {
+			until = max(0, d.Loop.Clock.Since(order.By)-d.Loop.Now())
+		}
+		if why == "" || until < left {
+			why, left = fmt.Sprintf("%s is %s", what, order.Why), until
 		}
 	}
-	return what, order
+	look(d.opt.Machine.Name, wholeMachine)
+	for _, name := range d.opt.Machine.names(cmp.Or(d.State().Alloc(l.ID), d.State().PinnedPlace(l.ID))) {
+		look(name, name)
+	}
+	return why, left
 }
 
 // handBack has a run leave that is on a device which is taken back: when what it needs to save its state is left of
-// the notice, and killed at its end. One that leaves already may have to be quicker.
-func (d condition) handBack(l *entry, what string, order *reclaim) {
+// the notice, and killed at its end. One that leaves already may have to be quicker, and frozen processes end with it.
+func (d condition) handBack(l *entry) {
 	r, now := d.State().Record(l.ID), d.Loop.Now()
 	how, grace := l.farewell(r, d.opt.Defaults.CancelGrace)
-	left := grace.Duration()
-	if !order.By.IsZero() {
-		left = max(0, d.Loop.Clock.Since(order.By)-now)
+	if l.stage == frozen {
+		grace = 0
+	}
+	why, left := d.reclaims(l, grace.Duration())
+	if why == "" {
+		return
 	}
 	if left == 0 {
 		how = rundir.End // it has no time to save anything
 	}
 	ready := r.Phase == job.Running && l.Purpose == ""
-	frozen := left == 0 && l.stage == frozen
 	switch wait := left - grace.Duration(); {
 	case ready && wait > 0:
 		if wait < lookEvery { // else it is looked at again before
 			d.Loop.At(now+wait, d.takeBack)
 		}
-	case ready || frozen:
+	case ready, left == 0 && l.stage == frozen:
 		if d.Loop.Touch(l.ID) == nil {
-			d.end(l, live.Reclaimed, seqRequeue, how, min(grace, api.Of(left)), fmt.Sprintf("%s is %s", what, order.Why))
+			d.end(l, live.Reclaimed, seqRequeue, how, min(grace, api.Of(left)), why)
 		}
 	case left == 0 && l.stage == leaving && l.Purpose != live.Resizing && l.want.Grace > 0 && l.seq%seqs < seqCancel:
 		d.end(l, l.Purpose, l.seq%seqs+1, rundir.End, 0, l.Why)

@@ -203,7 +203,7 @@ func TestReclaimFrozen(t *testing.T) {
 	if j := h.job(a); j.State != api.Waiting {
 		t.Fatalf("%+v", j)
 	}
-	h.reclaim(api.Reclaim{Devices: []string{"slot0"}, Notice: new(api.Seconds(0))})
+	h.reclaim(api.Reclaim{Devices: []string{"slot0"}})
 	h.gone(a, 1)
 	h.until(b, api.Waiting)
 	h.reclaim(api.Reclaim{Devices: []string{"slot0"}, Lend: true})

@@ -215,6 +215,8 @@ func (s *storm) ask(r *rand.Rand, operation string) (method, path string, body a
 		return "GET", "/v1/" + operation, nil, true
 	case "nodes":
 		return "GET", "/v1/nodes" + []string{"", "?devices=true", "?state=up,draining&where=!spot"}[r.IntN(3)], nil, true
+	case "reclaim":
+		return "POST", "/v1/node/reclaim", api.Reclaim{Devices: []string{"slot0"}, Lend: r.IntN(3) > 0, Notice: new(api.Seconds(0.1)), Why: "a trial"}, true
 	case "drain":
 		return "POST", "/v1/node/drain", api.Drain{Devices: []string{"slot0"}, Undo: r.IntN(3) > 0, Why: "a trial"}, true
 	case "input":
