@@ -38,7 +38,9 @@ const (
 )
 
 // Away tells whether a run leaves for good, or to wait again, whatever a policy wants.
-func (p Purpose) Away() bool { return p == Cancelled || p == Requeuing || p == Overusing || p == Reclaimed }
+func (p Purpose) Away() bool {
+	return p == Cancelled || p == Requeuing || p == Overusing || p == Reclaimed
+}
 
 // Exit is how a run ended.
 type Exit struct {

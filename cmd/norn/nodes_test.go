@@ -110,7 +110,7 @@ func TestNodesVerb(t *testing.T) {
 		"nodes a-1 b-7": "there is no node b-7", "nodes --state lost": "--state lost: write one of up, draining, drained, down",
 		"nodes --sort size": "--sort size: write one of free, name, state, type", "nodes --where zone(": "where: ",
 		"drain a-1 --where zone=x": "name what is meant or write a condition with --where, not both",
-		"lend a-1 --where zone=x": "name what is meant or write a condition with --where, not both", "reclaim a-1 --now --notice 5m": "a notice or --now, not both",
+		"lend a-1 --where zone=x":  "name what is meant or write a condition with --where, not both", "reclaim a-1 --now --notice 5m": "a notice or --now, not both",
 		"reclaim a-1 --notice soon": "--notice: ",
 	} {
 		if _, errOut, code := liveIn(t.Context(), shellOf(f), strings.Fields(line)...); code == 0 || !strings.Contains(errOut, want) {
