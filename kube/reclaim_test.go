@@ -93,7 +93,7 @@ func TestReclaim(t *testing.T) {
 	r.job("b", 1, 2, "1s", nil)
 	for _, leader := range []func(){func() {}, r.again} {
 		leader()
-		if health, note, order := r.note(here); health != "drained" || note != "taken back: by "+me.User+": peak" || order != "now by "+me.User+": peak" {
+		if health, note, order := r.note(here); health != "drained" || note != "taken back: by "+me.User+": peak" || order != "gracefully by "+me.User+": peak" {
 			t.Errorf("%s, %q, %q", health, note, order)
 		}
 		r.until("b waits", func() bool { return r.state("default/b") == api.Waiting })
@@ -118,7 +118,7 @@ func TestReclaimNotice(t *testing.T) {
 	})
 	r.until("it runs", func() bool { return len(r.kubelet.Running()) == 1 })
 	for order, note := range map[string]string{
-		"tomorrow":                    fmt.Sprintf("annotation %s: %q is neither", names.Reclaimed, "tomorrow"),
+		"tomorrow":                    fmt.Sprintf("annotation %s: %q is none of", names.Reclaimed, "tomorrow"),
 		"2999-01-01T18:00:00Z  night": "taken back: night, to be free by ",
 	} {
 		r.annotate(node, order)

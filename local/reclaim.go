@@ -62,7 +62,7 @@ func (d *Daemon) Reclaim(ctx context.Context, c server.Caller, z api.Reclaim) er
 	if z.Notice != nil {
 		order.By = time.Now().Add(z.Notice.Duration()).UTC()
 	}
-	return condition{d}.order(ctx, &api.Drain{Devices: z.Devices, Where: z.Where, Undo: z.Lend}, func(next *drained, machine bool, devices []int) {
+	return condition{d}.order(ctx, &api.Drain{Devices: z.Devices, Where: z.Where}, func(next *drained, machine bool, devices []int) {
 		if next.Reclaimed = maps.Clone(next.Reclaimed); next.Reclaimed == nil {
 			next.Reclaimed = map[string]reclaim{}
 		}

@@ -14,11 +14,14 @@ type Reclaim struct {
 	Why string    // for a reader; empty: nobody says
 }
 
-// ownTime is the word for a node whose jobs may take the time that they always have.
-const ownTime = "now"
+// The words for moments: at once, and when the jobs have left with the grace that they always have.
+const (
+	atOnce     = "now"
+	gracefully = "gracefully"
+)
 
-// ParseReclaim reads the annotation names.Reclaimed: the moment as in RFC 3339, or "now" for as soon as the jobs there
-// have left in their own time, and behind a space why. It is nil where there is none.
+// ParseReclaim reads the annotation names.Reclaimed: the moment as in RFC 3339, "now", or "gracefully", which sets none,
+// and behind a space why. It is nil where there is none.
 func ParseReclaim(annotations map[string]string) (*Reclaim, error) {
 	text, is := annotations[names.Reclaimed]
 	if !is {
@@ -26,20 +29,22 @@ func ParseReclaim(annotations map[string]string) (*Reclaim, error) {
 	}
 	moment, why, _ := strings.Cut(strings.TrimSpace(text), " ")
 	r := &Reclaim{Why: strings.TrimSpace(why)}
-	if moment == ownTime {
-		return r, nil
+	var err error
+	switch moment {
+	case gracefully:
+	case atOnce:
+		r.By = time.Unix(0, 0) // long ago
+	default:
+		if r.By, err = time.Parse(time.RFC3339, moment); err != nil {
+			return nil, fmt.Errorf("annotation %s: %q is none of %s, %s and a moment such as 2026-03-04T18:00:00Z", names.Reclaimed, moment, atOnce, gracefully)
+		}
 	}
-	by, err := time.Parse(time.RFC3339, moment)
-	if err != nil {
-		return nil, fmt.Errorf("annotation %s: %q is neither %q nor a moment such as 2026-03-04T18:00:00Z", names.Reclaimed, moment, ownTime)
-	}
-	r.By = by
 	return r, nil
 }
 
 // String is the order as the annotation has it.
 func (r *Reclaim) String() string {
-	moment := ownTime
+	moment := gracefully
 	if !r.By.IsZero() {
 		moment = r.By.UTC().Format(time.RFC3339)
 	}

@@ -12,8 +12,9 @@ import (
 func TestParseReclaim(t *testing.T) {
 	six := time.Date(2026, 3, 4, 18, 0, 0, 0, time.UTC)
 	for text, want := range map[string]Reclaim{
-		"now":                             {},
-		" now  peak of inference ":        {Why: "peak of inference"},
+		"gracefully":                      {},
+		" gracefully  peak of inference ": {Why: "peak of inference"},
+		"now":                             {By: time.Unix(0, 0)},
 		"2026-03-04T18:00:00Z":            {By: six},
 		"2026-03-04T19:00:00+01:00 night": {By: six, Why: "night"},
 	} {
@@ -30,7 +31,7 @@ func TestParseReclaim(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	for _, text := range []string{"", "soon", "18:00 night", "2026-03-04"} {
-		if r, err := ParseReclaim(map[string]string{names.Reclaimed: text}); err == nil || !strings.Contains(err.Error(), "neither") {
+		if r, err := ParseReclaim(map[string]string{names.Reclaimed: text}); err == nil || !strings.Contains(err.Error(), "none of now") {
 			t.Errorf("%q: %+v, %v", text, r, err)
 		}
 	}

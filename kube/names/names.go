@@ -49,7 +49,7 @@ const (
 	// place, as in "rack" or "rack, preferred".
 	Within = Group + "/within"
 	// Reclaimed is an annotation of nodes that their owner takes back: by when the jobs of
-	// Norn there have left, as in RFC 3339, or "now", and behind a space why.
+	// Norn there have left, as in RFC 3339, "now" or "gracefully", and behind a space why.
 	Reclaimed = Group + "/reclaimed"
 	// User is an annotation: whom the job belongs to.
 	User = Group + "/user"
