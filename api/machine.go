@@ -190,8 +190,17 @@ type Reclaim struct {
 	Devices []string `json:"devices,omitempty" doc:"Names of devices or of nodes; none, and no condition: the whole machine."`
 	Where   string   `json:"where,omitempty" maxLength:"16384" doc:"Instead of names, a condition on the labels of nodes: zone in (a,b), spot."`
 	Lend    bool     `json:"lend,omitempty" doc:"The other way round: jobs may run there again."`
+	Count   int      `json:"count,omitempty" minimum:"0" maximum:"1000000" doc:"So many of these, which Norn chooses: those that nobody uses, then those whose jobs lose least. Of lend: the first of those that are taken back. 0: all."`
 	Notice  *Seconds `json:"notice,omitempty" minimum:"0" maximum:"31536000" doc:"By when they are free at the latest; jobs run on as long as they can, and are told in time to save their state. Missing: jobs are told at once, and have as long as they always have; 0: they are killed."`
 	Why     string   `json:"why,omitempty" maxLength:"1000"`
+}
+
+// AtOnce tells whether jobs are killed.
+func (r *Reclaim) AtOnce() bool { return r.Notice != nil && *r.Notice == 0 }
+
+// Reclaimed is what an order was about.
+type Reclaimed struct {
+	Devices []string `json:"devices" doc:"Names of devices or nodes; none: the whole machine."`
 }
 
 // Resize asks for another number of GPUs.

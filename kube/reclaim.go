@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/api/server"
+	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/kube/convert"
 	"github.com/norn-scheduler/norn/kube/names"
@@ -21,13 +23,24 @@ import (
 const lastGrace = 1
 
 // Reclaim implements server.Backend: the order stands on the nodes, as an annotation. Others may use the nodes.
-func (d *Daemon) Reclaim(ctx context.Context, c server.Caller, z api.Reclaim) error {
+func (d *Daemon) Reclaim(ctx context.Context, c server.Caller, z api.Reclaim) (meant []string, err error) {
 	if !c.Operator {
-		return api.Refuse(api.Denied, "only an operator may take nodes back from jobs")
+		return nil, api.Refuse(api.Denied, "only an operator may take nodes back from jobs")
 	}
-	chosen, err := fleet{d}.chosen(ctx, &api.Drain{Devices: z.Devices, Where: z.Where}, "name the nodes that are taken back")
-	if err != nil {
+	err = d.Loop.Ask(ctx, func() error {
+		nodes, err := fleet{d}.meant(&api.Drain{Devices: z.Devices, Where: z.Where})
+		if err == nil && z.Count > 0 {
+			nodes, err = fleet{d}.some(&z, nodes)
+		} else if err == nil && len(nodes) == 0 {
+			err = api.Refuse(api.Invalid, "name the nodes that are taken back or lent, or say how many")
+		}
+		for _, id := range nodes {
+			meant = append(meant, d.nodes.names[id])
+		}
 		return err
+	})
+	if err != nil {
+		return nil, err
 	}
 	order := convert.Reclaim{Why: "by " + c.User}
 	if z.Why != "" {
@@ -42,29 +55,53 @@ func (d *Daemon) Reclaim(ctx context.Context, c server.Caller, z api.Reclaim) er
 	}
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]*string{names.Reclaimed: text}}})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return d.write.patchNodes(chosen, body)
-}
-
-// chosen are the names of the nodes that an order means. The refusal is of an order that means none.
-func (d fleet) chosen(ctx context.Context, z *api.Drain, refusal string) (chosen []string, err error) {
-	err = d.Loop.Ask(ctx, func() error {
-		nodes, devices, err := d.Drained(z)
-		switch {
-		case err != nil:
-			return err
-		case len(devices) > 0:
-			return api.Refuse(api.Invalid, "single devices of a Kubernetes cluster cannot be put out of use: name their node")
-		case len(nodes) == 0:
-			return api.Refuse(api.Invalid, "%s", refusal)
-		}
-		for _, id := range nodes {
-			chosen = append(chosen, d.nodes.names[id])
+	if err := d.write.patchNodes(meant, body); err != nil {
+		return nil, err
+	}
+	return meant, d.Loop.Ask(ctx, func() error { // the next order that says how many knows of this one
+		for _, name := range meant {
+			if n := d.nodes.byName[name]; n != nil && z.Lend {
+				n.now.Reclaim = nil
+			} else if n != nil {
+				n.now.Reclaim = &order
+			}
 		}
 		return nil
 	})
-	return chosen, err
+}
+
+// meant are the nodes that an order names.
+func (d fleet) meant(z *api.Drain) ([]cluster.NodeID, error) {
+	nodes, devices, err := d.Drained(z)
+	if len(devices) > 0 && err == nil {
+		err = api.Refuse(api.Invalid, "single devices of a Kubernetes cluster cannot be put out of use: name their node")
+	}
+	return nodes, err
+}
+
+// some are as many of the nodes as an order wants; of none: of all.
+func (d fleet) some(z *api.Reclaim, of []cluster.NodeID) ([]cluster.NodeID, error) {
+	var nodes []cluster.NodeID
+	for _, n := range d.nodes.nodes {
+		taken := n.now.Reclaim != nil
+		if (len(of) == 0 || slices.Contains(of, n.id)) && !n.gone && taken == z.Lend && (z.Lend || n.state == cluster.Up) {
+			nodes = append(nodes, n.id)
+		}
+	}
+	if err := live.Enough(len(nodes), z); err != nil || z.Lend {
+		return nodes[:min(len(nodes), z.Count)], err
+	}
+	jobs := make([][]job.ID, len(nodes))
+	for i, id := range nodes {
+		jobs[i] = d.State().JobsOn(id, nil)
+	}
+	var out []cluster.NodeID
+	for _, at := range live.Cheapest(d.State(), d.Costs(), jobs, z.Count, z.AtOnce()) {
+		out = append(out, nodes[at])
+	}
+	return out, nil
 }
 
 // patchNodes changes nodes, one after the other.

@@ -16,11 +16,13 @@ import (
 	"github.com/norn-scheduler/norn/kube/names"
 )
 
-func (r *rig) reclaim(z api.Reclaim) {
+func (r *rig) reclaim(z api.Reclaim) (meant []string) {
 	r.t.Helper()
-	if err := r.Reclaim(background, me, z); err != nil {
+	meant, err := r.Reclaim(background, me, z)
+	if err != nil {
 		r.t.Fatal(err)
 	}
+	return meant
 }
 
 // annotate writes the order of an owner on a node, as kubectl annotate does; empty: there is none.
@@ -70,12 +72,12 @@ func TestReclaim(t *testing.T) {
 	if on := r.one("default/pod/bare").Nodes[0]; on != here {
 		t.Fatalf("the pod is on %s", on)
 	}
-	for z, words := range map[string]string{"": "name the nodes that are taken back", r.one("default/a").Devices[0]: "single devices of a Kubernetes cluster cannot be put out of use"} {
+	for z, words := range map[string]string{"": "name the nodes that are taken back or lent, or say how many", r.one("default/a").Devices[0]: "single devices of a Kubernetes cluster cannot be put out of use"} {
 		order := api.Reclaim{}
 		if z != "" {
 			order.Devices = []string{z}
 		}
-		if err := r.Reclaim(background, me, order); err == nil || !strings.Contains(err.Error(), words) {
+		if _, err := r.Reclaim(background, me, order); err == nil || !strings.Contains(err.Error(), words) {
 			t.Errorf("%q: %v", z, err)
 		}
 	}
@@ -98,7 +100,9 @@ func TestReclaim(t *testing.T) {
 		}
 		r.until("b waits", func() bool { return r.state("default/b") == api.Waiting })
 	}
-	r.reclaim(api.Reclaim{Where: "kubernetes.io/hostname=" + here, Lend: true})
+	if got := r.reclaim(api.Reclaim{Where: "kubernetes.io/hostname=" + here, Lend: true}); len(got) != 1 || got[0] != here {
+		t.Errorf("%v are lent", got)
+	}
 	r.until("b is done", func() bool { return r.state("default/b") == api.Done })
 	if health, note, order := r.note(here); health != "up" || note != "" || order != "" {
 		t.Errorf("%s, %q, %q", health, note, order)
@@ -139,6 +143,35 @@ func TestReclaimNotice(t *testing.T) {
 	r.reclaim(api.Reclaim{Devices: []string{node}, Lend: true})
 	r.until("it runs again", func() bool { return r.state("default/slow") == api.Running && len(r.kubelet.Running()) == 1 })
 	if j := r.one("default/slow"); j.Run != 2 || j.Failures != 0 {
+		t.Errorf("%+v", j)
+	}
+}
+
+// TestReclaimSome: of so many nodes Norn takes the one back that nobody uses, then the one whose Job saves its state.
+func TestReclaimSome(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, fakekubelet.Nodes("n", 3, fakekubelet.Shape(4, 16, 64, 110), nil), 10, nil)
+	r.job("anew", 1, 4, "100000s", func(j *batch.Job) { j.Labels[names.Stop] = "restart" })
+	r.until("the first runs", func() bool { return r.state("default/anew") == api.Running })
+	r.job("saves", 1, 4, "100000s", saves)
+	r.until("both run", func() bool { return len(r.kubelet.Running()) == 2 })
+	anew, first := r.one("default/anew").Nodes[0], r.one("default/saves").Nodes[0]
+	free := r.reclaim(api.Reclaim{Count: 1})
+	if len(free) != 1 || free[0] == anew || free[0] == first {
+		t.Errorf("%v is taken back while %s and %s are in use", free, anew, first)
+	}
+	if got := r.reclaim(api.Reclaim{Count: 1}); len(got) != 1 || got[0] != first {
+		t.Errorf("%v is taken back, not %s", got, first)
+	}
+	r.until("its Job waits", func() bool { return r.state("default/saves") == api.Waiting })
+	if _, err := r.Reclaim(background, me, api.Reclaim{Count: 2}); err == nil || !strings.Contains(err.Error(), "only 1 of these are in use or free, not 2") {
+		t.Error(err)
+	}
+	if got := r.reclaim(api.Reclaim{Count: 2, Lend: true}); len(got) != 2 {
+		t.Errorf("%v are lent", got)
+	}
+	r.until("it runs again", func() bool { return len(r.kubelet.Running()) == 2 && r.state("default/saves") == api.Running })
+	if j := r.one("default/anew"); j.Run != 1 {
 		t.Errorf("%+v", j)
 	}
 }

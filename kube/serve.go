@@ -74,7 +74,17 @@ func (d *Daemon) Drain(ctx context.Context, c server.Caller, z api.Drain) error 
 	if !c.Operator {
 		return api.Refuse(api.Denied, "only an operator may drain nodes")
 	}
-	chosen, err := fleet{d}.chosen(ctx, &z, "name the nodes that are to take no new work")
+	var chosen []string
+	err := d.Loop.Ask(ctx, func() error {
+		nodes, err := fleet{d}.meant(&z)
+		if len(nodes) == 0 && err == nil {
+			err = api.Refuse(api.Invalid, "name the nodes that are to take no new work")
+		}
+		for _, id := range nodes {
+			chosen = append(chosen, d.nodes.names[id])
+		}
+		return err
+	})
 	if err != nil {
 		return err
 	}

@@ -277,7 +277,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		b.kill()
 	}
 	b.up(true)
-	if err := b.client.Reclaim(context.Background(), api.Reclaim{Lend: true}); err != nil {
+	if _, err := b.client.Reclaim(context.Background(), api.Reclaim{Lend: true}); err != nil {
 		t.Fatal(err)
 	}
 	all := b.finish()

@@ -22,7 +22,8 @@ func (d *Daemon) Drain(ctx context.Context, c server.Caller, z api.Drain) error 
 	if !c.Operator {
 		return api.Refuse(api.Denied, "only an operator may drain the machine")
 	}
-	return condition{d}.order(ctx, &z, func(next *drained, machine bool, devices []int) {
+	choose := func() (machine bool, devices []int, err error) { return condition{d}.meant(&z) }
+	return condition{d}.order(ctx, z.Undo, choose, func(next *drained, machine bool, devices []int) {
 		if machine {
 			next.Machine, next.Why = !z.Undo, z.Why
 		}
@@ -38,17 +39,22 @@ func (d *Daemon) Drain(ctx context.Context, c server.Caller, z api.Drain) error 
 	})
 }
 
-// order carries out an order about the machine or about devices: change says what is out of use from now on.
-func (d condition) order(ctx context.Context, z *api.Drain, change func(next *drained, machine bool, devices []int)) error {
+// meant is what an order is about: the machine, devices, or both.
+func (d condition) meant(z *api.Drain) (machine bool, devices []int, err error) {
+	nodes, named, err := d.Drained(z)
+	for _, i := range named {
+		devices = append(devices, int(i))
+	}
+	return len(named) == 0 || len(nodes) > 0, devices, err
+}
+
+// order carries out an order about the machine or about devices: choose says which, and change what is out of use from
+// now on. sound tells that what was measured of them counts no more.
+func (d condition) order(ctx context.Context, sound bool, choose func() (machine bool, devices []int, err error), change func(next *drained, machine bool, devices []int)) error {
 	return d.Change(ctx, func() error {
-		nodes, chosen, err := d.Drained(z)
+		machine, devices, err := choose()
 		if err != nil {
 			return err
-		}
-		machine := len(chosen) == 0 || len(nodes) > 0
-		var devices []int
-		for _, i := range chosen {
-			devices = append(devices, int(i))
 		}
 		was, next := d.health.drained, d.health.drained
 		change(&next, machine, devices)
@@ -56,7 +62,7 @@ func (d condition) order(ctx context.Context, z *api.Drain, change func(next *dr
 			return api.Refuse(api.Unavailable, "that cannot be noted: %v", err)
 		}
 		d.health.drained = next
-		if z.Undo {
+		if sound {
 			d.forgive(devices)
 		}
 		if machine {

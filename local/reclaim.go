@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
@@ -51,9 +52,9 @@ func (d condition) reclaimIn(why *job.Reason) reclaim {
 }
 
 // Reclaim implements server.Backend.
-func (d *Daemon) Reclaim(ctx context.Context, c server.Caller, z api.Reclaim) error {
+func (d *Daemon) Reclaim(ctx context.Context, c server.Caller, z api.Reclaim) (meant []string, err error) {
 	if !c.Operator {
-		return api.Refuse(api.Denied, "only an operator may take devices back from jobs")
+		return nil, api.Refuse(api.Denied, "only an operator may take devices back from jobs")
 	}
 	order := reclaim{Why: "taken back by " + c.User}
 	if z.Why != "" {
@@ -62,7 +63,15 @@ func (d *Daemon) Reclaim(ctx context.Context, c server.Caller, z api.Reclaim) er
 	if z.Notice != nil {
 		order.By = time.Now().Add(z.Notice.Duration()).UTC()
 	}
-	return condition{d}.order(ctx, &api.Drain{Devices: z.Devices, Where: z.Where}, func(next *drained, machine bool, devices []int) {
+	choose := func() (machine bool, devices []int, err error) {
+		machine, devices, err = condition{d}.meant(&api.Drain{Devices: z.Devices, Where: z.Where})
+		if err != nil || z.Count == 0 {
+			return machine, devices, err
+		}
+		devices, err = condition{d}.some(&z, machine, devices)
+		return false, devices, err
+	}
+	err = condition{d}.order(ctx, false, choose, func(next *drained, machine bool, devices []int) {
 		if next.Reclaimed = maps.Clone(next.Reclaimed); next.Reclaimed == nil {
 			next.Reclaimed = map[string]reclaim{}
 		}
@@ -76,8 +85,42 @@ func (d *Daemon) Reclaim(ctx context.Context, c server.Caller, z api.Reclaim) er
 			if next.Reclaimed[name] = order; z.Lend {
 				delete(next.Reclaimed, name)
 			}
+			meant = append(meant, name)
 		}
 	})
+	return meant, err
+}
+
+// some are as many of the devices as an order wants: those that are taken back to be lent, others to be taken back.
+func (d condition) some(z *api.Reclaim, machine bool, of []int) ([]int, error) {
+	var devices []int
+	for i, dev := range d.opt.Machine.Devices {
+		_, taken := d.health.drained.Reclaimed[dev.Name]
+		if (machine || slices.Contains(of, i)) && (taken == z.Lend) && (z.Lend || d.deviceNote(i) == "") {
+			devices = append(devices, i)
+		}
+	}
+	if err := live.Enough(len(devices), z); err != nil || z.Lend {
+		return devices[:min(len(devices), z.Count)], err
+	}
+	jobs := make([][]job.ID, len(devices))
+	for l := range d.all() {
+		a := cmp.Or(d.State().Alloc(l.ID), d.State().PinnedPlace(l.ID))
+		if a == nil {
+			continue
+		}
+		for _, i := range d.opt.Machine.devices(a) {
+			if at := slices.Index(devices, i); at >= 0 {
+				jobs[at] = append(jobs[at], l.ID)
+			}
+		}
+	}
+	var out []int
+	for _, at := range live.Cheapest(d.State(), d.Costs(), jobs, z.Count, z.AtOnce()) {
+		out = append(out, devices[at])
+	}
+	slices.Sort(out)
+	return out, nil
 }
 
 // takeBack has the runs leave that are on devices which are taken back.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/job"
@@ -27,11 +28,20 @@ func (h *here) deaf(grace api.Seconds) api.JobSpec {
 	return spec
 }
 
-func (h *here) reclaim(z api.Reclaim) {
+func (h *here) reclaim(z api.Reclaim) (meant []string) {
 	h.t.Helper()
-	if err := h.Reclaim(background, h.me, z); err != nil {
+	meant, err := h.Reclaim(background, h.me, z)
+	if err != nil {
 		h.t.Fatal(err)
 	}
+	return meant
+}
+
+// mayNot is the refusal of an order.
+func (h *here) mayNot(c server.Caller, z api.Reclaim, kind api.ErrorKind, words string) {
+	h.t.Helper()
+	_, err := h.Reclaim(background, c, z)
+	refused(h.t, err, kind, words)
 }
 
 func (h *here) notes() (machine string, devices []string) {
@@ -54,8 +64,8 @@ func TestReclaim(t *testing.T) {
 	h := newHere(t, "fifo", 2, nil)
 	user := h.me
 	user.Operator = false
-	refused(t, h.Reclaim(background, user, api.Reclaim{}), api.Denied, "only an operator may take devices back from jobs")
-	refused(t, h.Reclaim(background, h.me, api.Reclaim{Devices: []string{"gpu9"}}), api.Unknown, `there is no device "gpu9" here`)
+	h.mayNot(user, api.Reclaim{}, api.Denied, "only an operator may take devices back from jobs")
+	h.mayNot(h.me, api.Reclaim{Devices: []string{"gpu9"}}, api.Unknown, `there is no device "gpu9" here`)
 	a := h.submit(h.saves(20))
 	h.made("up1")
 	b := h.submit(h.sh(1, awaits("b-ends")))
@@ -214,4 +224,35 @@ func TestReclaimFrozen(t *testing.T) {
 	if j := h.until(a, api.Done); j.Run != 2 || j.Failures != 0 {
 		t.Errorf("%+v", j)
 	}
+}
+
+// Of so many devices Norn takes those back that nobody uses, then those whose jobs lose least, and lends them again.
+func TestReclaimSome(t *testing.T) {
+	longtest.Skip(t)
+	t.Parallel()
+	h := newHere(t, "fifo", 4, nil)
+	wide := h.submit(h.sh(2, "touch up; "+awaits("enough"))) // it begins anew when it is stopped
+	h.made("up")
+	a := h.submit(h.saves(20))
+	h.made("up1")
+	wides, saves := h.job(wide).Devices, h.job(a).Devices
+	free := "slot3"
+	if got := h.reclaim(api.Reclaim{Count: 2}); fmt.Sprint(got) != fmt.Sprint([]string{saves[0], free}) {
+		t.Errorf("%v are taken back; %v saves its state, %v begins anew", got, saves, wides)
+	}
+	h.until(a, api.Waiting)
+	h.mayNot(h.me, api.Reclaim{Count: 3}, api.Conflict, "only 2 of these are in use or free, not 3")
+	h.mayNot(h.me, api.Reclaim{Count: 1, Devices: saves}, api.Conflict, "only 0 of these are in use or free, not 1")
+	h.mayNot(h.me, api.Reclaim{Count: 3, Lend: true}, api.Conflict, "only 2 of these are taken back, not 3")
+	h.running(wide, 1)
+	if got := h.reclaim(api.Reclaim{Count: 1, Lend: true}); fmt.Sprint(got) != fmt.Sprint(saves) {
+		t.Errorf("%v are lent again", got)
+	}
+	h.running(a, 2)
+	if machine, devices := h.notes(); machine != "" || devices[2] != "" || devices[3] == "" {
+		t.Errorf("%q, %q", machine, devices)
+	}
+	h.make("enough")
+	h.until(a, api.Done)
+	h.until(wide, api.Done)
 }

@@ -192,9 +192,12 @@ func (c *Client) Drain(ctx context.Context, d api.Drain) error {
 	return c.call(ctx, http.MethodPost, "/v1/node/drain", d, nil)
 }
 
-// Reclaim takes the machine, or some of its devices, back from the jobs there, or lends it to them.
-func (c *Client) Reclaim(ctx context.Context, r api.Reclaim) error {
-	return c.call(ctx, http.MethodPost, "/v1/node/reclaim", r, nil)
+// Reclaim takes the machine, or some of its devices, back from the jobs there, or lends it to them. It returns the
+// names of devices or nodes that were meant; none: the whole machine.
+func (c *Client) Reclaim(ctx context.Context, r api.Reclaim) ([]string, error) {
+	var out api.Reclaimed
+	err := c.call(ctx, http.MethodPost, "/v1/node/reclaim", r, &out)
+	return out.Devices, err
 }
 
 // SetPolicy changes the policy, written as in norn sim: tiresias(limits=3600).

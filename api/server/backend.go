@@ -67,8 +67,9 @@ type Backend interface {
 	Status(ctx context.Context) (api.Status, error)
 	// Drain needs an operator, Reclaim, SetPolicy, Log and Fsck too.
 	Drain(ctx context.Context, c Caller, d api.Drain) error
-	// Reclaim has what runs on devices or nodes leave, or lets jobs start there again.
-	Reclaim(ctx context.Context, c Caller, r api.Reclaim) error
+	// Reclaim has what runs on devices or nodes leave, or lets jobs start there again. It returns their names; none:
+	// the whole machine.
+	Reclaim(ctx context.Context, c Caller, r api.Reclaim) ([]string, error)
 	// SetPolicy changes the policy, written as in norn sim: tiresias(limits=3600).
 	SetPolicy(ctx context.Context, c Caller, choice string) error
 	// Plan plays the past again under other policies, and needs an operator. It ends with the

@@ -287,9 +287,9 @@ func (f *fake) Drain(_ context.Context, c Caller, d api.Drain) error {
 	return nil
 }
 
-func (f *fake) Reclaim(_ context.Context, c Caller, r api.Reclaim) error {
+func (f *fake) Reclaim(_ context.Context, c Caller, r api.Reclaim) ([]string, error) {
 	f.change(func() { f.reclaimed = r })
-	return nil
+	return r.Devices, nil
 }
 
 func (f *fake) SetPolicy(_ context.Context, c Caller, choice string) error {

@@ -69,6 +69,7 @@ var badRequests = []struct {
 	{"POST", "/v1/jobs/1/resize", `{"gpus":"all"}`, 400, "gpus: expected number"},
 	{"POST", "/v1/node/reclaim", `{"notice":-1}`, 400, "notice"},
 	{"POST", "/v1/node/reclaim", `{"notice":4e7}`, 400, "notice"},
+	{"POST", "/v1/node/reclaim", `{"count":-1}`, 400, "count"},
 	{"POST", "/v1/node/drain", `{"device":"gpu0"}`, 400, "did you mean devices?"},
 	{"PUT", "/v1/policy", `{"policy":""}`, 400, "policy: expected length >= 1"},
 	{"POST", "/v1/task/report", `{"step":-1}`, 400, "step: expected number >= 0"},

@@ -122,11 +122,15 @@ func (s *Server) machineRoutes() {
 	register(s, huma.Operation{
 		OperationID: "reclaim", Method: http.MethodPost, Path: "/v1/node/reclaim", Tags: []string{tagMachine},
 		Summary: "Take the machine, devices or nodes back from the jobs there, or lend them", Description: "For operators.",
-	}, func(ctx context.Context, c Caller, in *struct{ Body api.Reclaim }) (*nothing, error) {
+	}, func(ctx context.Context, c Caller, in *struct{ Body api.Reclaim }) (*struct{ Body api.Reclaimed }, error) {
 		if err := operator(c, "taking devices back"); err != nil {
 			return nil, err
 		}
-		return nil, s.Backend.Reclaim(ctx, c, in.Body)
+		meant, err := s.Backend.Reclaim(ctx, c, in.Body)
+		if meant == nil {
+			meant = []string{} // [] in JSON, not null
+		}
+		return &struct{ Body api.Reclaimed }{api.Reclaimed{Devices: meant}}, err
 	})
 	register(s, huma.Operation{
 		OperationID: "status", Method: http.MethodGet, Path: "/v1/status", Tags: []string{tagDaemon},

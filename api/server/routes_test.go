@@ -164,8 +164,9 @@ func TestMachine(t *testing.T) {
 		t.Errorf("have %+v", r.fake.drained)
 	}
 	taken := api.Reclaim{Devices: []string{"gpu0"}, Notice: new(api.Seconds(90)), Why: "peak"}
-	ok(t, r.client.Reclaim(ctx, taken))
-	if !reflect.DeepEqual(r.fake.reclaimed, taken) {
+	meant, err := r.client.Reclaim(ctx, taken)
+	ok(t, err)
+	if len(meant) != 1 || meant[0] != "gpu0" || !reflect.DeepEqual(r.fake.reclaimed, taken) {
 		t.Errorf("have %+v", r.fake.reclaimed)
 	}
 	ok(t, r.client.SetPolicy(ctx, "tiresias(limits=3600)"))

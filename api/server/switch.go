@@ -62,7 +62,7 @@ func (s *Switch) Drain(ctx context.Context, c Caller, d api.Drain) error {
 	return s.now().Drain(ctx, c, d)
 }
 
-func (s *Switch) Reclaim(ctx context.Context, c Caller, r api.Reclaim) error {
+func (s *Switch) Reclaim(ctx context.Context, c Caller, r api.Reclaim) ([]string, error) {
 	return s.now().Reclaim(ctx, c, r)
 }
 

@@ -248,7 +248,9 @@ func (n *norn) Status(context.Context) (s api.Status, _ error) {
 	return s, nil
 }
 
-func (n *norn) Reclaim(context.Context, server.Caller, api.Reclaim) error { return nil }
+func (n *norn) Reclaim(context.Context, server.Caller, api.Reclaim) ([]string, error) {
+	return nil, nil
+}
 
 func (n *norn) Drain(_ context.Context, c server.Caller, d api.Drain) error {
 	n.with(func() {

@@ -38,7 +38,7 @@ type daemon interface {
 	Nodes(ctx context.Context, q api.NodeQuery) ([]api.Node, error)
 	Status(ctx context.Context) (api.Status, error)
 	Drain(ctx context.Context, d api.Drain) error
-	Reclaim(ctx context.Context, r api.Reclaim) error
+	Reclaim(ctx context.Context, r api.Reclaim) ([]string, error)
 	SetPolicy(ctx context.Context, choice string) error
 	EventLog(ctx context.Context, w io.Writer) error
 	Fsck(ctx context.Context, repair bool) (api.Fsck, error)

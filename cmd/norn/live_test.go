@@ -148,12 +148,16 @@ func (f *fake) Status(context.Context) (api.Status, error) { return f.status, f.
 
 func (f *fake) Drain(_ context.Context, d api.Drain) error { return f.note("drain %+v", d) }
 
-func (f *fake) Reclaim(_ context.Context, r api.Reclaim) error {
+func (f *fake) Reclaim(_ context.Context, r api.Reclaim) ([]string, error) {
 	notice := "its own time"
 	if r.Notice != nil {
 		notice = r.Notice.Duration().String()
 	}
-	return f.note("reclaim %q %q lend %v within %s: %s", r.Devices, r.Where, r.Lend, notice, r.Why)
+	meant := r.Devices
+	if r.Where != "" || r.Count > 0 {
+		meant = []string{"a-7", "a-8"}
+	}
+	return meant, f.note("reclaim %q %q %d lend %v within %s: %s", r.Devices, r.Where, r.Count, r.Lend, notice, r.Why)
 }
 
 func (f *fake) SetPolicy(_ context.Context, choice string) error {

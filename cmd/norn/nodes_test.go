@@ -111,7 +111,7 @@ func TestNodesVerb(t *testing.T) {
 		"nodes --sort size": "--sort size: write one of free, name, state, type", "nodes --where zone(": "where: ",
 		"drain a-1 --where zone=x": "name what is meant or write a condition with --where, not both",
 		"lend a-1 --where zone=x":  "name what is meant or write a condition with --where, not both", "reclaim a-1 --now --notice 5m": "a notice or --now, not both",
-		"reclaim a-1 --notice soon": "--notice: ",
+		"reclaim --count 0": "--count: say how many, at least one", "reclaim a-1 --notice soon": "--notice: ",
 	} {
 		if _, errOut, code := liveIn(t.Context(), shellOf(f), strings.Fields(line)...); code == 0 || !strings.Contains(errOut, want) {
 			t.Errorf("%s: exit code %d, %q", line, code, errOut)

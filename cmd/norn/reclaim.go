@@ -18,14 +18,15 @@ func (s *shell) reclaimCommand() *cobra.Command {
 devices or nodes leave, and wait again with what they can save; nothing new starts there.
 With --notice they run on for as long as their grace allows, and what is not gone at the end
 is killed. Without it they are told at once, and have the grace that they always have. With
---now they are killed, and fall back to what they saved last.
+--now they are killed, and fall back to what they saved last. With --count Norn chooses which:
+those that nobody uses, then those whose jobs lose least.
 
 On a Kubernetes cluster the nodes stay open to others' pods: only Norn uses them no more.
 Bare pods there are deleted, since nobody makes them again. Reclaim needs the rights of an
 operator. norn lend reverses it; norn undrain does not.`,
 		Example: `  norn reclaim gpu2 gpu3 --notice 10m --why "inference peak"
   norn reclaim gpu3 --now
-  norn reclaim --where 'lender=inference' --notice 5m`,
+  norn reclaim --where 'lender=inference' --count 3 --notice 5m`,
 	}
 	why := ""
 	s.lendingCommand(cmd, func(order *api.Reclaim) error {
@@ -70,33 +71,38 @@ operator has drained stays so. It needs the rights of an operator.`,
 // lendingCommand has a verb give an order about what its owner lends; fill completes it.
 func (s *shell) lendingCommand(cmd *cobra.Command, fill func(order *api.Reclaim) error) {
 	var f format
-	where := ""
+	where, count := "", 0
 	cmd.ValidArgsFunction = s.completeDevices
 	cmd.RunE = s.asked(func(cmd *cobra.Command, d daemon, names []string) error {
-		order := api.Reclaim{Devices: names, Where: where}
+		order := api.Reclaim{Devices: names, Where: where, Count: count}
 		if where != "" && len(names) > 0 {
 			return misused("name what is meant or write a condition with --where, not both")
+		}
+		if count < 0 || count == 0 && cmd.Flags().Changed("count") {
+			return misused("--count: say how many, at least one")
 		}
 		if err := fill(&order); err != nil {
 			return err
 		}
-		if err := d.Reclaim(cmd.Context(), order); err != nil {
+		meant, err := d.Reclaim(cmd.Context(), order)
+		if err != nil {
 			return err
 		}
 		if f.name == "json" {
-			return writeJSON(cmd.OutOrStdout(), order)
+			return writeJSON(cmd.OutOrStdout(), api.Reclaimed{Devices: meant})
 		}
-		_, err := fmt.Fprintln(cmd.OutOrStdout(), reclaimed(&order))
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), reclaimed(&order, meant))
 		return err
 	})
 	cmd.Flags().StringVar(&where, "where", "", `nodes whose labels meet this condition, as in "zone in (a,b), !spot"`)
+	cmd.Flags().IntVar(&count, "count", 0, "only so many of these, of which Norn chooses (default: all)")
 	f.flags(cmd)
 	whereFlags(cmd)
 }
 
 // reclaimed says what has become of devices, of nodes or of the machine.
-func reclaimed(r *api.Reclaim) string {
-	what, many := ordered(r.Devices, r.Where)
+func reclaimed(r *api.Reclaim, meant []string) string {
+	what, many := ordered(meant, "")
 	switch {
 	case r.Lend && many:
 		return what + " take new work again"
