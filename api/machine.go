@@ -191,8 +191,16 @@ type Reclaim struct {
 	Where   string   `json:"where,omitempty" maxLength:"16384" doc:"Instead of names, a condition on the labels of nodes: zone in (a,b), spot."`
 	Lend    bool     `json:"lend,omitempty" doc:"The other way round: jobs may run there again."`
 	Count   int      `json:"count,omitempty" minimum:"0" maximum:"1000000" doc:"So many of these, which Norn chooses: those that nobody uses, then those whose jobs lose least. Of lend: the first of those that are taken back. 0: all."`
-	Notice  *Seconds `json:"notice,omitempty" minimum:"0" maximum:"31536000" doc:"By when they are free at the latest; jobs run on as long as they can, and are told in time to save their state. Missing: jobs are told at once, and have as long as they always have; 0: they are killed."`
+	Notice  *Seconds `json:"notice,omitempty" doc:"By when they are free at the latest, within a year; jobs run on as long as they can, and are told in time to save their state. Missing: jobs are told at once, and have as long as they always have; 0: they are killed."`
 	Why     string   `json:"why,omitempty" maxLength:"1000"`
+}
+
+// Check refuses an order that cannot be.
+func (r *Reclaim) Check() error {
+	if r.Notice != nil && r.Notice.Duration() > 365*24*time.Hour {
+		return Refuse(Invalid, "notice: a year is the longest")
+	}
+	return nil
 }
 
 // AtOnce tells whether jobs are killed.

@@ -126,6 +126,9 @@ func (s *Server) machineRoutes() {
 		if err := operator(c, "taking devices back"); err != nil {
 			return nil, err
 		}
+		if err := in.Body.Check(); err != nil {
+			return nil, err
+		}
 		meant, err := s.Backend.Reclaim(ctx, c, in.Body)
 		if meant == nil {
 			meant = []string{} // [] in JSON, not null
