@@ -81,36 +81,39 @@ func guestIsHeldBack(t *testing.T, cost float64) {
 	h.until(b, api.Done)
 }
 
-// A step with half of a job's own batch is half a step of its work.
+// A step with half of a job's own batch is half a step of its work, for as long as it trains so: what it does meanwhile
+// is not how fast it is alone. The clock is the job's own, so that a late report changes nothing.
 func TestStepsOfABatch(t *testing.T) {
 	longtest.Skip(t)
 	t.Parallel()
-	h := newHere(t, "fifo", 1, func(o *local.Options) {
-		o.Defaults.SpeedFor, o.Defaults.SpeedMargin = 2*time.Second, 0.15 // long beside the delays of a busy machine; a first look that is off by less than the margin stays
-	})
+	h := newHere(t, "fifo", 1, func(o *local.Options) { o.Defaults.SpeedFor = 2 * time.Second })
 	h.orders(func(*sched.View, *sched.Plan) {})
 	spec := h.sh(1, awaits("end"))
 	spec.Batch = 64
 	id := h.submit(spec)
 	h.orders(func(v *sched.View, p *sched.Plan) { p.StartOn(0, half()) })
 	h.running(id, 1)
-	steps, last := 0.0, time.Now()
-	tell := func() {
-		now := time.Now()
-		steps += 1000 * now.Sub(last).Seconds()
-		last = now
-		if _, err := h.task(id, 1).Report(background, api.Report{Step: int64(steps)}); err != nil {
-			t.Fatal(err)
+	steps, at := int64(0), 0.0
+	trains := func(seconds float64) {
+		for end := at + seconds; at < end; {
+			at, steps = at+0.25, steps+250
+			if _, err := h.task(id, 1).Report(background, api.Report{Step: steps, At: api.Seconds(at)}); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
-	alone := time.Now()
-	until(t, "its rate alone is known", func() bool { tell(); return time.Since(alone) > 5*time.Second })
+	until(t, "its run reports", func() bool { trains(1); return h.job(id).Progress != nil })
+	trains(10)
+	if speeds := h.life(id, eventlog.Speed); len(speeds) > 0 {
+		t.Errorf("with its own batch its speed is %v", speeds)
+	}
 	h.orders(func(v *sched.View, p *sched.Plan) { p.Adjust(0, func(a *cluster.Alloc) { a.Shares[0].Batch = 32 }) })
-	until(t, "it is about half as fast with as many steps of half the batch", func() bool {
-		tell()
-		speeds := h.life(id, eventlog.Speed)
-		return len(speeds) > 0 && speeds[len(speeds)-1].Speed > 0.4 && speeds[len(speeds)-1].Speed < 0.6
-	})
+	for range 5 {
+		trains(10)
+		if speeds := h.life(id, eventlog.Speed); len(speeds) != 1 || speeds[0].Speed < 0.49 || speeds[0].Speed > 0.51 {
+			t.Fatalf("after %v s of its own clock: with as many steps of half the batch its speed is %v", at, speeds)
+		}
+	}
 	h.make("end")
 	h.until(id, api.Done)
 }

@@ -149,7 +149,8 @@ func (d *Daemon) SpeedLag() time.Duration {
 // gauged takes in the rate of a stretch.
 func (d gauges) gauged(l *entry, rec *job.Record, a *cluster.Alloc, have float64, samples bool) {
 	alone := l.gauge.Alone[d.sizeOf(a)]
-	if base := alone.of(samples); d.undisturbed(l, a) && !alone.Told {
+	// What a job does with another batch says nothing of how fast it is with its own.
+	if base := alone.of(samples); d.undisturbed(l, a) && !alone.Told && (*base == 0 || d.ownBatch(l)) {
 		first := *base == 0
 		if *base += (have - *base) / 8; first {
 			*base = have
@@ -166,6 +167,12 @@ func (d gauges) gauged(l *entry, rec *job.Record, a *cluster.Alloc, have float64
 	if news || math.Abs(speed-rec.Speed) > d.opt.Defaults.SpeedMargin*max(speed, rec.Speed) {
 		d.tellSpeed(l, speed)
 	}
+}
+
+// ownBatch tells whether a job trains with the batch that it came with.
+func (d gauges) ownBatch(l *entry) bool {
+	own, told := l.Spec.Batch, d.ordered(l)
+	return own <= 0 || told <= 0 || told == own
 }
 
 // stepSize is the size of a step of a job with the batch that it was told,
