@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -53,11 +52,8 @@ func (d *Daemon) Reclaim(ctx context.Context, c server.Caller, z api.Reclaim) (m
 	if z.Lend {
 		text = nil
 	}
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]*string{names.Reclaimed: text}}})
-	if err != nil {
-		return nil, err
-	}
-	if err := d.write.patchNodes(meant, body); err != nil {
+	change := patch{annotations: map[string]*string{names.Reclaimed: text}}
+	if err := d.write.patchNodes(meant, change.json()); err != nil {
 		return nil, err
 	}
 	return meant, d.Loop.Ask(ctx, func() error { // the next order that says how many knows of this one
