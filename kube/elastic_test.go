@@ -36,7 +36,7 @@ func TestResizedByHand(t *testing.T) {
 		t.Error("it is resized beyond its range")
 	}
 	r.does(server.Cancel, "default/a")
-	r.until("a has left", func() bool { return len(r.kubelet.Running()) == 0 })
+	r.until("a has left", func() bool { return r.state("default/a") == api.Cancelled })
 	r.job("b", 1, 2, "10000s", func(j *batch.Job) { // pods of two GPUs: sizes are GPUs, not pods
 		elastic(j)
 		j.Annotations[names.Resize] = "1-2"

@@ -328,10 +328,10 @@ func (l *entry) isOver(s *sight) (done, failed bool, why string) {
 	}
 	ended := 0
 	for _, p := range s.pods {
-		switch p.Status.Phase {
-		case core.PodFailed:
+		switch {
+		case p.Status.Phase == core.PodFailed && p.DeletionTimestamp == nil: // one that was told to end has not failed by itself
 			return false, true, podText(p)
-		case core.PodSucceeded:
+		case p.Status.Phase == core.PodSucceeded:
 			ended++
 		}
 	}

@@ -195,26 +195,75 @@ func TestPodGroupApart(t *testing.T) {
 	}
 }
 
+// mate makes a pod of two GPUs of the gang "gang", which has three. It runs for a minute, and takes so
+// long to start.
+func (r *rig) mate(i int, start string) {
+	r.t.Helper()
+	r.make(&core.Pod{ObjectMeta: meta.ObjectMeta{
+		Namespace: "default", Name: fmt.Sprintf("gang-%d", i), Labels: map[string]string{names.Gang: "gang", names.GangSize: "3"},
+		Annotations: map[string]string{fakekubelet.RunTime: "60s", fakekubelet.StartTime: start},
+	}, Spec: spec(2, 1)})
+}
+
+// remove deletes a pod, which has so many seconds to end, and waits until it is gone; negative: as many
+// as the pod says.
+func (r *rig) remove(name string, grace int64) {
+	r.t.Helper()
+	options := meta.DeleteOptions{}
+	if grace >= 0 {
+		options.GracePeriodSeconds = &grace
+	}
+	if err := r.client.CoreV1().Pods("default").Delete(background, name, options); err != nil {
+		r.t.Fatal(err)
+	}
+	r.until(name+" is gone", func() bool {
+		return !slices.ContainsFunc(r.pods(), func(p core.Pod) bool { return p.Name == name })
+	})
+}
+
 // TestReplacedPod: a pod of a gang that is made anew while the others run takes the place of the
-// old one.
+// old one, however that was deleted.
 func TestReplacedPod(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, smallNodes, 10, nil)
-	pod := func(i int) {
-		r.pod(fmt.Sprintf("gang-%d", i), 2, "30s", map[string]string{names.Gang: "gang", names.GangSize: "3"})
-	}
 	for i := range 3 {
-		pod(i)
+		r.mate(i, "0s")
 	}
-	r.until("the gang runs", func() bool { return r.state("default/gang/gang") == api.Running && len(r.kubelet.Running()) == 3 })
-	was, now := r.bound("gang")["gang-1"], int64(0)
-	if err := r.client.CoreV1().Pods("default").Delete(background, "gang-1", meta.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
-		t.Fatal(err)
+	r.until("the gang runs", func() bool {
+		return r.state("default/gang/gang") == api.Running && r.one("default/gang/gang").Reason == ""
+	})
+	for i, grace := range map[int]int64{1: 0, 2: -1} {
+		name := fmt.Sprintf("gang-%d", i)
+		was := r.bound("gang")[name]
+		r.remove(name, grace)
+		r.mate(i, "0s")
+		r.until(name+" is bound again", func() bool { return r.bound("gang")[name] == was })
 	}
-	time.Sleep(100 * time.Millisecond)
-	pod(1)
-	r.until("it is bound again", func() bool { return r.bound("gang")["gang-1"] == was })
 	r.until("the gang is done", func() bool { return r.state("default/gang/gang") == api.Done })
+	if j := r.one("default/gang/gang"); j.Run != 1 || j.Failures != 0 {
+		t.Errorf("%+v", j)
+	}
+}
+
+// TestLeftWhileItStarts: a gang of which a pod goes before all run gives its devices back. That its
+// other pods are told to end is no failure of it, and those that are made anew are a gang again.
+func TestLeftWhileItStarts(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, smallNodes, 10, nil)
+	for i, start := range []string{"0s", "0s", "1000s"} {
+		r.mate(i, start)
+	}
+	r.until("two of three run", func() bool { return len(r.kubelet.Running()) == 2 && r.state("default/gang/gang") == api.Running })
+	r.remove("gang-1", -1)
+	r.until("the others have left", func() bool { return len(r.pods()) == 0 && r.state("default/gang/gang") == api.Cancelled })
+	for i := range 3 {
+		r.mate(i, "0s")
+	}
+	r.until("it is done", func() bool { return r.state("default/gang/gang") == api.Done })
+	jobs, err := r.Jobs(background, me, api.Query{All: true})
+	if err != nil || len(jobs) != 2 || jobs[0].Failures != 0 || jobs[1].Run != 1 {
+		t.Errorf("%v: %+v", err, jobs)
+	}
 }
 
 // TestOtherPodGroups: PodGroups of Volcano and of scheduler-plugins count as well, also where they

@@ -13,6 +13,8 @@ import (
 const (
 	// RunTime is the work of the pod, as a Go duration; without it the pod runs for ever.
 	RunTime = "fake.norn/run-time"
+	// StartTime is for how much longer than others the pod starts, as for a large image.
+	StartTime = "fake.norn/start-time"
 	// Exit is the exit code when the work is done; without it 0.
 	Exit = "fake.norn/exit"
 	// Message is the termination message when the work is done.
@@ -46,6 +48,8 @@ type Behaviour struct {
 	// Work is how long the pod would run if nothing disturbed it, from its first start;
 	// Forever if it does not end.
 	Work time.Duration
+	// Start is the time from its binding to its start beyond that of all pods.
+	Start time.Duration
 	// Exit and Message are the exit code and the termination message at the end of the
 	// work.
 	Exit    int32
@@ -69,6 +73,9 @@ func Annotated(p *core.Pod) Behaviour {
 	b := Behaviour{Work: Forever, Message: p.Annotations[Message], Job: p.Annotations[Job]}
 	if d, err := time.ParseDuration(p.Annotations[RunTime]); err == nil && d >= 0 {
 		b.Work = d
+	}
+	if d, err := time.ParseDuration(p.Annotations[StartTime]); err == nil && d >= 0 {
+		b.Start = d
 	}
 	if n, err := strconv.ParseInt(p.Annotations[Exit], 10, 32); err == nil {
 		b.Exit = int32(n)

@@ -163,7 +163,7 @@ func (k *Kubelet) accept(p *pod) {
 			return
 		}
 		p.stage = starting
-		k.after(p, k.opts.Delay, func() {
+		k.after(p, k.opts.Delay+k.opts.Behave(p.obj).Start, func() {
 			k.launch(p, time.Now())
 			p.want = p.runs()
 			k.write(p)
