@@ -323,7 +323,10 @@ func newEntry(s *sight, a *ask) *entry {
 
 // isOver tells whether the owner says that the job has ended, and how.
 func (l *entry) isOver(s *sight) (done, failed bool, why string) {
-	if l.kind == aJob {
+	switch {
+	case l.kind == aJob && l.stage == leaving: // it is suspended, though that is not seen yet
+		return s.owner.over(nil)
+	case l.kind == aJob:
 		return s.owner.over(s.pods)
 	}
 	ended := 0

@@ -64,7 +64,8 @@ func (j batchJob) quiet() bool {
 }
 
 // over implements owner. A Job whose pods have all done their work has ended, too: its
-// controller says so up to a second later.
+// controller says so up to a second later. Of one that is suspended it alone says so: it deletes
+// pods that it takes to be running, and those do not count.
 func (j batchJob) over(pods []*core.Pod) (done, failed bool, why string) {
 	switch state := convert.StateOf(&j.Status); state.Phase {
 	case convert.JobComplete:
@@ -72,7 +73,7 @@ func (j batchJob) over(pods []*core.Pod) (done, failed bool, why string) {
 	case convert.JobFailed:
 		return false, true, state.Why
 	}
-	return j.succeeded(pods), false, ""
+	return !j.suspends() && j.succeeded(pods), false, ""
 }
 
 // succeeded tells whether as many pods of a Job have done their work as it needs.

@@ -11,7 +11,8 @@ import (
 )
 
 // TestSucceeded: a Job has ended when as many pods as it needs have done their work. A pod that was
-// told to go does not count until the controller says so, nor does one of a run of another size.
+// told to go does not count until the controller says so, nor does one of a run of another size, nor
+// any of a Job that is suspended or is about to be.
 func TestSucceeded(t *testing.T) {
 	for name, k := range map[string]struct {
 		need  int32
@@ -37,9 +38,19 @@ func TestSucceeded(t *testing.T) {
 			}
 			pods = append(pods, p)
 		}
-		j := batchJob{&batch.Job{Spec: batch.JobSpec{Completions: &k.need}}}
-		if got := j.succeeded(pods); got != k.want {
+		off := false
+		s := &sight{owner: batchJob{&batch.Job{Spec: batch.JobSpec{Completions: &k.need, Suspend: &off}}}, pods: pods}
+		l := &entry{kind: aJob, stage: up}
+		if got, _, _ := l.isOver(s); got != k.want {
 			t.Errorf("%s: %v", name, got)
+		}
+		l.stage = leaving
+		if got, _, _ := l.isOver(s); got {
+			t.Errorf("%s: it is done while it is told to leave, though its controller does not say so", name)
+		}
+		l.stage, off = noRun, true
+		if got, _, _ := l.isOver(s); got {
+			t.Errorf("%s: it is done while it is suspended, though its controller does not say so", name)
 		}
 	}
 }
