@@ -108,10 +108,16 @@ type Event struct {
 	Measured *perf.Reading // may be kept
 }
 
+// HasSaved and TrainsWith begin what Saved and Config events tell of jobs that run.
+const (
+	HasSaved   = "has saved its state"
+	TrainsWith = "trains with "
+)
+
 // SavedText is what a Saved event tells, in words after the name of the job.
 func (ev *Event) SavedText() string {
 	if ev.Every > 0 {
 		return "saves its state after every " + unit.Human(ev.Every) + " of work"
 	}
-	return "has saved its state, with " + unit.Human(ev.Kept) + " of work done"
+	return HasSaved + ", with " + unit.Human(ev.Kept) + " of work done"
 }

@@ -91,7 +91,7 @@ func EventText(ev *eventlog.Event, s *state.State, names Names) string {
 	case eventlog.Start:
 		return "starts on " + On(s, ev.Job, names)
 	case eventlog.Config:
-		return "trains with " + ev.Reported.String()
+		return eventlog.TrainsWith + ev.Reported.String()
 	case eventlog.Saved:
 		return ev.SavedText()
 	case eventlog.Merge:

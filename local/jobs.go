@@ -35,6 +35,7 @@ type entry struct {
 	batch   int // global batch size that its tasks are told, 0: their own
 	began   time.Duration
 	undone  bool          // it starts again without the work that it had done
+	noise   time.Duration // when the noise of its gradients was last noted
 	exceeds time.Duration // since when it uses more memory than is booked; 0: it does not
 	changed chan struct{} // closed when what its tasks are told changes
 

@@ -16,15 +16,18 @@ const noiseMargin = 0.1
 type listener struct{ *Daemon }
 
 // trainsWith notes in the log what a job trains with, when that has changed by its
-// reports: its global batch size, or the noise of its gradients by more than a tenth.
+// reports: its global batch size; or, once in Defaults.SpeedFor at most, the noise of its
+// gradients by more than a tenth. Pollux' agents report every 30 s.
 func (d listener) trainsWith(l *entry, r *api.Report) {
 	rec := d.State().Record(l.ID)
 	now := job.Reported{Batch: int32(min(max(0, r.Batch), math.MaxInt32)), Noise: noiseOf(r), Epoch: int32(min(max(0, r.Epoch), math.MaxInt32))}
 	was := rec.Config.Reported
-	same := now.Batch == was.Batch && math.Abs(now.Noise-was.Noise) <= noiseMargin*was.Noise
+	soon := was.Noise > 0 && d.Loop.Now() < l.noise+d.opt.Defaults.SpeedFor
+	same := now.Batch == was.Batch && (soon || math.Abs(now.Noise-was.Noise) <= noiseMargin*was.Noise)
 	if rec.Phase != job.Running || same || now.Check() != nil || d.Loop.Touch(l.ID) != nil {
 		return
 	}
+	l.noise = d.Loop.Now()
 	d.Loop.Emit(eventlog.Event{Kind: eventlog.Config, Job: l.ID, Reported: now})
 }
 

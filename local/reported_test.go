@@ -3,10 +3,12 @@ package local_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/local"
 	"github.com/norn-scheduler/norn/sched"
 )
 
@@ -44,6 +46,29 @@ func TestReportsWhatItTrainsWith(t *testing.T) {
 	h.orders(func(v *sched.View, _ *sched.Plan) { now = v.Job(0).Config().Reported })
 	if now != want[len(want)-1] {
 		t.Errorf("the next daemon knows that it trains with %+v, want %+v", now, want[len(want)-1])
+	}
+	h.make("end")
+	h.until(id, api.Done)
+}
+
+// The noise of gradients is news once in a while at most, and another batch at once; what is believed
+// of a job in between is what was noted last.
+func TestNoiseIsNoNews(t *testing.T) {
+	t.Parallel()
+	h := newHere(t, "fifo", 1, func(o *local.Options) { o.Defaults.SpeedFor = time.Hour })
+	id := h.submit(h.sh(1, awaits("end")))
+	h.running(id, 1)
+	for _, r := range []api.Report{{Step: 1, Noise: 100}, {Step: 2, Noise: 200}, {Step: 3, Noise: 400}, {Step: 4, Noise: 300, Batch: 32}, {Step: 5, Noise: 900}} {
+		if _, err := h.task(id, 1).Report(background, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var told []job.Reported
+	for _, e := range h.life(id, eventlog.Config) {
+		told = append(told, e.Reported)
+	}
+	if want := []job.Reported{{Noise: 100}, {Batch: 32, Noise: 300}}; !slices.Equal(told, want) {
+		t.Errorf("the log has %+v, want %+v", told, want)
 	}
 	h.make("end")
 	h.until(id, api.Done)

@@ -52,8 +52,13 @@ func (c *company) event(ev *eventlog.Event, s *state.State, id job.ID) {
 
 // common tells whether both have something of one device.
 func common(a, b *cluster.Alloc) bool {
-	return a != nil && b != nil && slices.ContainsFunc(a.Shares, func(x cluster.Share) bool {
-		return slices.ContainsFunc(b.Shares, func(y cluster.Share) bool { return x.Device == y.Device })
+	return a != nil && b != nil && overlap(a.Shares, b.Shares)
+}
+
+// overlap tells whether shares are of a device of others.
+func overlap(a, b []cluster.Share) bool {
+	return slices.ContainsFunc(a, func(x cluster.Share) bool {
+		return slices.ContainsFunc(b, func(y cluster.Share) bool { return x.Device == y.Device })
 	})
 }
 

@@ -53,6 +53,45 @@ type Step struct {
 	At   time.Duration
 	What string
 	More []string // what stood in its way, when it would have fitted
+
+	routine routine // what happens again and again while a job runs, of which the last of a row is told
+	times   int     // how often it has happened in that row
+}
+
+// routine is a kind of things that happen again and again while a job runs, such as saving. That a
+// job trains with another batch is of another kind. Its zero value is no such kind.
+type routine struct {
+	kind  eventlog.Kind
+	batch int32
+}
+
+// routineOf is what kind of routine an event is.
+func routineOf(ev *eventlog.Event) routine {
+	switch {
+	case ev.Kind == eventlog.Saved && ev.Every == 0:
+		return routine{kind: ev.Kind}
+	case ev.Kind == eventlog.Config:
+		return routine{ev.Kind, ev.Reported.Batch}
+	}
+	return routine{}
+}
+
+// add adds a step. Of a row of routine the last of each kind is kept, with how often it happened.
+func (f *follower) add(s Step) {
+	none := routine{}
+	if s.times = 1; s.routine != none {
+		for i := len(f.steps) - 1; i >= 0 && f.steps[i].routine != none; i-- {
+			if was := &f.steps[i]; was.routine == s.routine {
+				s.times += was.times
+				f.steps = slices.Delete(f.steps, i, i+1)
+				break
+			}
+		}
+	}
+	if s.times > 1 {
+		s.What += fmt.Sprintf(" (%d times)", s.times)
+	}
+	f.steps = append(f.steps, s)
 }
 
 // Explain folds a log and follows one job, named by its key or, with a # before
@@ -152,7 +191,7 @@ func (f *follower) Event(ev *eventlog.Event, s *state.State) {
 	if what == "" {
 		return
 	}
-	step := Step{At: ev.Time, What: what}
+	step := Step{At: ev.Time, What: what, routine: routineOf(ev)}
 	if ev.Kind == eventlog.Wait && s.Record(f.id).Phase == job.Waiting && !ev.Reason.Never() {
 		step.More = f.standing(s, ev.Reason.Code)
 	}
@@ -164,7 +203,7 @@ func (f *follower) Event(ev *eventlog.Event, s *state.State) {
 	if ev.Kind == eventlog.Start && !ev.Profile {
 		step.More = f.grounds(s, f.id, job.None)
 	}
-	f.steps = append(f.steps, step)
+	f.add(step)
 }
 
 // grounds says why a job that starts shares devices with others, or of these with one
@@ -242,7 +281,7 @@ func (f *follower) what(ev *eventlog.Event, s *state.State) string {
 	case eventlog.Resize:
 		return fmt.Sprintf("is resized to %s, on %s", unit.Count(int(r.Tasks), "task"), Where(s, s.Alloc(f.id))) + delayed(ev.Delay) + paced(ev.Speed)
 	case eventlog.Config:
-		return "trains with " + ev.Reported.String()
+		return eventlog.TrainsWith + ev.Reported.String()
 	case eventlog.Saved:
 		return ev.SavedText()
 	case eventlog.Speed:

@@ -21,6 +21,7 @@ import (
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/tenant"
+	"github.com/norn-scheduler/norn/trace"
 )
 
 var update = flag.Bool("update", false, "write the expected texts of this package anew")
@@ -214,6 +215,22 @@ func TestExplainMemory(t *testing.T) {
 	}
 	if _, text := explain(t, log, "b"); strings.Contains(text, "memory") {
 		t.Errorf("of a job that tells nothing:\n%s", text)
+	}
+}
+
+// TestExplainRoutine tells of what a job reports again and again while it runs the last, and how
+// often; of another batch by itself.
+func TestExplainRoutine(t *testing.T) {
+	var course []trace.Turn
+	for i, batch := range []int32{32, 32, 32, 64, 64} {
+		course = append(course, trace.Turn{From: time.Duration(i) * time.Second, Reported: job.Reported{Batch: batch, Noise: float64(100 + i)}})
+	}
+	_, text := explain(t, history(t, "fifo", nil, perf.Cost{}, simtest.Job{Key: "a", GPUs: 1, Run: 10, Course: course}), "a")
+	if want := "trains with a batch of 32, a gradient noise of 102 (3 times)"; !strings.Contains(text, want) || strings.Count(text, "trains with") != 2 {
+		t.Errorf("want %q in\n%s", want, text)
+	}
+	if want := "trains with a batch of 64, a gradient noise of 104 (2 times)"; !strings.Contains(text, want) {
+		t.Errorf("want %q in\n%s", want, text)
 	}
 }
 

@@ -52,7 +52,7 @@ type Past struct {
 func ReadPast(r *eventlog.Reader, in Stretch, sinks ...engine.Sink) (*Past, error) {
 	e := &editor{
 		stretch: in, sinks: sinks, attempts: attempts{}, base: map[job.ID]time.Duration{}, held: map[job.ID]arrival{}, scripted: map[job.ID]bool{},
-		costs: measured{left: map[job.ID]time.Duration{}},
+		costs: measured{left: map[job.ID]time.Duration{}, on: map[job.ID][]cluster.Share{}},
 	}
 	f, err := newFolder(r, []engine.Sink{e})
 	if err != nil {

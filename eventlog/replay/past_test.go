@@ -248,3 +248,28 @@ func TestPastOfPeople(t *testing.T) {
 		t.Errorf("%+v", p.Script)
 	}
 }
+
+// TestPastWaits: the time for which a job that moves waits until others have left its devices is no
+// cost of moving.
+func TestPastWaits(t *testing.T) {
+	const log = `{"norn":"eventlog","version":1,"world":"sim","policy":"test","types":[{"name":"A","mem":1}]}
+{"t":0,"e":"node-add","name":"n0","gpus":[[0,3]]}
+{"t":1,"e":"submit","j":0,"spec":{"job":"a","submit":1,"gpus":1},"est":80}
+{"t":1,"e":"submit","j":1,"spec":{"job":"b","submit":1,"gpus":1},"est":80}
+{"t":1,"e":"start","j":0,"on":[{"n":0,"d":[0]}]}
+{"t":1,"e":"start","j":1,"on":[{"n":0,"d":[1]}]}
+{"t":10,"e":"preempt","j":0,"kept":9}
+{"t":10,"e":"move","j":1,"on":[{"n":0,"d":[0]}],"delay":12}
+{"t":19,"e":"gone","j":0}
+{"t":30,"e":"start","j":0,"on":[{"n":0,"d":[1]}],"delay":2}
+`
+	for more, want := range map[string]replay.Costs{
+		"": {Cost: perf.Cost{Checkpoint: 9 * time.Second, Restore: 2 * time.Second, Migrate: 3 * time.Second}, Checkpoints: 1, Restores: 1, Migrations: 1},
+		`{"t":40,"e":"move","j":1,"on":[{"n":0,"d":[2]}],"delay":5}` + "\n": { // one that waits for nobody tells more
+			Cost: perf.Cost{Checkpoint: 9 * time.Second, Restore: 2 * time.Second, Migrate: 5 * time.Second}, Checkpoints: 1, Restores: 1, Migrations: 1},
+	} {
+		if got := past(t, []byte(log+more), replay.Stretch{}).Costs; got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+}
