@@ -1,6 +1,6 @@
 # The usual errands. None is needed to use Norn: go build and go test do it all.
 
-.PHONY: build test race soak kube-kills device-check bench bench-live bench-kube bench-fidelity micro fuzz check reproduced properties nightly release release-check
+.PHONY: build test race soak kube-kills device-check elastic bench bench-live bench-kube bench-fidelity micro fuzz check reproduced properties nightly release release-check
 
 build: ## the programs, as ./norn and ./norn-kube
 	go build -o norn ./cmd/norn
@@ -26,6 +26,9 @@ check: ## what continuous integration checks besides the tests
 
 device-check: ## norn selftest: what is promised of a live machine, tried out on this one; best with a GPU
 	go run ./cmd/norn selftest
+
+elastic: ## four PyTorch trainings that grow and shrink under Pollux and under Sia on four slots; three minutes, with nothing beside it
+	NORN_ELASTIC=$${NORN_ELASTIC:-1.3} go test ./sdk -run TestElasticEndToEnd -count 1 -v
 
 reproduced: ## the policies against their papers, in the quick form; records it for continuous integration
 	go run ./cmd/norn reproduce --all --quick --json > docs/reproduced.json.new

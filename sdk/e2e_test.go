@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"os/exec"
@@ -25,22 +26,23 @@ import (
 // happens to it.
 const steps = 700
 
-// box is norn up as a user runs it, on two slots.
+// box is norn up as a user runs it, on some slots.
 type box struct {
 	t      *testing.T
 	norn   string
 	dir    string
+	slots  int
 	policy string
 	cmd    *exec.Cmd
 	client *client.Client
 }
 
-func newBox(t *testing.T, policy string) *box {
+func newBox(t *testing.T, slots int, policy string) *box {
 	t.Helper()
 	if runtime.GOOS != "linux" {
 		t.Skip("norn up needs Linux")
 	}
-	b := &box{t: t, dir: t.TempDir(), policy: policy}
+	b := &box{t: t, dir: t.TempDir(), slots: slots, policy: policy}
 	b.norn = filepath.Join(b.dir, "norn")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", b.norn, "../cmd/norn").CombinedOutput(); err != nil {
 		t.Fatalf("building norn: %v\n%s", err, out)
@@ -65,7 +67,7 @@ func newBox(t *testing.T, policy string) *box {
 
 func (b *box) up() {
 	b.t.Helper()
-	b.cmd = exec.Command(b.norn, "up", "--state", filepath.Join(b.dir, "state"), "--socket", filepath.Join(b.dir, "sock"), "--devices", "2", "--policy", b.policy)
+	b.cmd = exec.Command(b.norn, "up", "--state", filepath.Join(b.dir, "state"), "--socket", filepath.Join(b.dir, "sock"), "--devices", strconv.Itoa(b.slots), "--policy", b.policy)
 	if err := b.cmd.Start(); err != nil {
 		b.t.Fatal(err)
 	}
@@ -110,17 +112,23 @@ func (b *box) train(name string) (spec api.JobSpec, result string) {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		b.t.Fatal(err)
 	}
-	env := map[string]string{"PYTHONDONTWRITEBYTECODE": "1"}
-	for _, v := range os.Environ() {
-		key, value, _ := strings.Cut(v, "=")
-		env[key] = value
-	}
+	env := environment()
 	result = filepath.Join(out, "result.json")
 	return api.JobSpec{
 		Name: name, Dir: folder, Env: env, GPUs: api.Range{Least: 1, Most: 2, Ask: 2}, Tasks: api.Tasks{PerGPU: true}, Estimate: 3600,
 		Command: []string{python(b.t), "train.py", "--steps", strconv.Itoa(steps), "--checkpoint", filepath.Join(out, "ckpt.pt"), "--log", filepath.Join(out, "log"), "--result", result},
 		Stop:    api.Stop{Mode: "checkpoint", Grace: 120},
 	}, result
+}
+
+// environment is that of this test, for jobs.
+func environment() map[string]string {
+	env := map[string]string{"PYTHONDONTWRITEBYTECODE": "1"}
+	for _, v := range os.Environ() {
+		key, value, _ := strings.Cut(v, "=")
+		env[key] = value
+	}
+	return env
 }
 
 func (b *box) submit(spec api.JobSpec) string {
@@ -174,13 +182,32 @@ func (b *box) loss(path string) float64 {
 // that two runs trained is an error.
 func (b *box) samples(name string) map[int][]int {
 	b.t.Helper()
-	files, err := filepath.Glob(filepath.Join(b.dir, name, "log", "samples.*"))
-	if err != nil || len(files) == 0 {
-		b.t.Fatalf("%s: no samples were written down: %v", name, err)
+	out := map[int][]int{}
+	for step, runs := range b.trainedBy(filepath.Join(b.dir, name, "log")) {
+		if len(runs) > 1 {
+			b.t.Errorf("%s: step %d was trained by runs %v", name, step, slices.Sorted(maps.Keys(runs)))
+		}
+		for _, all := range runs {
+			out[step] = all
+		}
 	}
-	out, by := map[int][]int{}, map[int]string{}
+	return out
+}
+
+// trainedBy is what each step trained, in order, by step and by run, as the files samples.RUN.RANK of a
+// folder tell it.
+func (b *box) trainedBy(folder string) map[int]map[int][]int {
+	b.t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "samples.*"))
+	if err != nil || len(files) == 0 {
+		b.t.Fatalf("%s: no samples were written down: %v", folder, err)
+	}
+	out := map[int]map[int][]int{}
 	for _, file := range files {
-		run := strings.Split(filepath.Base(file), ".")[1]
+		run, err := strconv.Atoi(strings.Split(filepath.Base(file), ".")[1])
+		if err != nil {
+			b.t.Fatal(err)
+		}
 		f, err := os.Open(file)
 		if err != nil {
 			b.t.Fatal(err)
@@ -197,15 +224,16 @@ func (b *box) samples(name string) map[int][]int {
 				}
 			}
 			step := numbers[0]
-			if by[step] != "" && by[step] != run {
-				b.t.Errorf("%s: step %d was trained by run %s and by run %s", name, step, by[step], run)
+			if out[step] == nil {
+				out[step] = map[int][]int{}
 			}
-			by[step] = run
-			out[step] = append(out[step], numbers[1:]...)
+			out[step][run] = append(out[step][run], numbers[1:]...)
 		}
 	}
-	for _, all := range out {
-		slices.Sort(all)
+	for _, runs := range out {
+		for _, all := range runs {
+			slices.Sort(all)
+		}
 	}
 	return out
 }
@@ -234,7 +262,7 @@ func needsTorch(t *testing.T) {
 func TestTorchEndToEnd(t *testing.T) {
 	needsTorch(t)
 	t.Parallel()
-	b := newBox(t, "srtf")
+	b := newBox(t, 2, "srtf")
 	ctx := context.Background()
 
 	spec, calm := b.train("calm")
@@ -295,7 +323,7 @@ func TestTorchEndToEnd(t *testing.T) {
 // process, to the bit.
 func TestTurnsEndToEnd(t *testing.T) {
 	needsTorch(t)
-	b := newBox(t, "easyscale(interval=1s)")
+	b := newBox(t, 2, "easyscale(interval=1s)")
 	spec, result := b.train("turns")
 	spec.Resize = "time-sliced"
 	delete(spec.Env, "OMP_NUM_THREADS")
