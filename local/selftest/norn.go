@@ -197,6 +197,7 @@ func (j *jobOf) works(ctx context.Context, run, steps int) (n note, err error) {
 // noted waits for a note of a run. It fails at once when the job has failed.
 func (j *jobOf) noted(ctx context.Context, run int, what string, enough func(note) bool) (n note, err error) {
 	err = until(ctx, what, func() (bool, error) {
+		failed := j.failed(ctx) // looked at first: its last note is there when it has failed
 		var ok bool
 		if n, ok, err = noteOf(j.notes(), j.Name, run); err != nil || ok && enough(n) {
 			return ok, err
@@ -204,7 +205,7 @@ func (j *jobOf) noted(ctx context.Context, run int, what string, enough func(not
 		if n.Error != "" {
 			return false, fmt.Errorf("job %s: %s", j.Name, n.Error)
 		}
-		return false, j.failed(ctx)
+		return false, failed
 	})
 	return n, err
 }
