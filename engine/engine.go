@@ -730,7 +730,7 @@ func (e *Engine) reshape(op *sched.Op) error {
 	}
 	pause, speed := e.world.Reshape(op.Job, op.Now, kind == eventlog.Move)
 	e.ev = eventlog.Event{Time: e.state.Now, Kind: kind, Job: op.Job, Alloc: op.Now, Delay: pause, Speed: speed}
-	if kind == eventlog.Move && op.Why.Code == job.MakesRoom && op.Why.Job != job.None {
+	if kind == eventlog.Move && op.Why.Code == job.MakesRoom && op.Why.Job != job.None || op.Why.Code == job.TakenBack {
 		e.ev.Reason = op.Why
 	}
 	return e.apply(&e.ev)

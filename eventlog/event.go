@@ -36,7 +36,7 @@ const (
 	Hold                   // Job, Reason
 	Free                   // Job
 	Wait                   // Job, Reason: why it waits has changed
-	Move                   // Job, Alloc, Delay, Speed, Reason where it makes room for a job
+	Move                   // Job, Alloc, Delay, Speed, Reason where it makes room for a job or loses devices to their owner
 	Resize                 // Job, Alloc, Delay, Speed
 	Speed                  // Job, Speed
 	Progress               // Job, Kept: the work it has done

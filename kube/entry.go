@@ -51,6 +51,7 @@ type entry struct {
 	saved   time.Duration  // of its work, when it was told to leave: what it falls back to if it cannot save
 	gone    bool           // its owner is gone, or is not to be touched any more
 	failed  int            // launches that the API refused, one after the other
+	trapped bool           // a node of it is taken back, and there is no room for it elsewhere
 
 	groupSeen string        // version of its PodGroup that was last told how it stands
 	grown     int           // pods of a gang that waits, when they were last counted

@@ -114,14 +114,22 @@ func (w *writer) patchNodes(nodes []string, body []byte) error {
 	return nil
 }
 
+// takenBack tells whether an allocation is on a node that is taken back.
+func (d fleet) takenBack(a *cluster.Alloc) bool {
+	return slices.ContainsFunc(a.Pieces, func(p cluster.Piece) bool {
+		return d.nodes.nodes[p.Node].now.Reclaim != nil
+	})
+}
+
 // takeBack has the runs leave that are on a node which is taken back: when their grace is left of the notice. What is
-// still there at its end has a second. It is called again when that may have changed.
+// still there at its end has a second. A Job of several sizes goes on with what is left to it, where it can. takeBack is
+// called again when that may have changed.
 func (d fleet) takeBack(n *node) error {
 	order := n.now.Reclaim
 	if order == nil {
 		return nil
 	}
-	now := d.Loop.Now()
+	now, why := d.Loop.Now(), fmt.Sprintf("node %s is %s", n.is.Name, order.Note())
 	by := max(now, d.Loop.Clock.Since(order.By))
 	next := by
 	for _, id := range d.State().JobsOn(n.id, nil) {
@@ -137,8 +145,15 @@ func (d fleet) takeBack(n *node) error {
 			if err := d.Loop.Touch(id); err != nil {
 				return err
 			}
+			if (order.By.IsZero() || by > now) && live.CanShrink(d.State().Record(id)) && !l.trapped {
+				live.Shrink(d.Daemon.Daemon, &l.Job, d.takenBack, why, func() {
+					l.trapped = true
+					d.Loop.Later(func() error { return d.takeBack(n) })
+				})
+				continue
+			}
 			l.from = n.id
-			d.Leave(&l.Job, live.Reclaimed, fmt.Sprintf("node %s is %s", n.is.Name, order.Note()))
+			d.Leave(&l.Job, live.Reclaimed, why)
 		case !order.By.IsZero() && by == now:
 			d.hurry(l, n)
 		}

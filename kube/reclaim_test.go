@@ -109,6 +109,38 @@ func TestReclaim(t *testing.T) {
 	}
 }
 
+// TestReclaimShrinks: a Job of several sizes goes on at once where there is room for it, with as many pods as there is room
+// for; where there is none it waits.
+func TestReclaimShrinks(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, smallNodes, 10, nil)
+	r.job("b", 2, 1, "100000s", nil)
+	r.until("b runs", func() bool { return r.state("default/b") == api.Running })
+	first := r.one("default/b").Nodes[0]
+	r.job("a", 4, 1, "100000s", elastic)
+	r.until("a runs", func() bool { return r.state("default/a") == api.Running && r.one("default/a").Reason == "" })
+	here := r.one("default/a").Nodes
+	if len(here) != 1 || here[0] == first {
+		t.Fatalf("a is on %v, b on %s", here, first)
+	}
+	r.reclaim(api.Reclaim{Devices: here, Notice: new(api.Seconds(31)), Why: "peak"})
+	r.until("a runs with two pods on the other node", func() bool {
+		j := r.one("default/a")
+		return j.State == api.Running && j.Allocated == 2 && j.Reason == "" && j.Nodes[0] == first && len(r.kubelet.Running()) == 4
+	})
+	if j := r.one("default/a"); j.Run != 2 || j.Preemptions != 0 || j.Failures != 0 || j.Resizes != 1 {
+		t.Errorf("%+v", j)
+	}
+	w, err := r.Why(background, me, "default/a")
+	if err != nil || !strings.Contains(strings.Join(w.Life, "\n"), "is resized to 2") || !strings.Contains(strings.Join(w.Life, "\n"), "taken back: by "+me.User+": peak") {
+		t.Errorf("%v: %q", err, w.Life)
+	}
+	r.reclaim(api.Reclaim{Devices: []string{first}})
+	r.until("a waits", func() bool { return r.state("default/a") == api.Waiting })
+	r.reclaim(api.Reclaim{Devices: append(here, first), Lend: true})
+	r.until("a runs again", func() bool { return r.state("default/a") == api.Running && r.one("default/a").Reason == "" })
+}
+
 // TestReclaimNotice: a Job runs on as long as its notice allows, also under another leader, and what does not save its
 // state in time is killed. An order that cannot be read keeps a node as it is.
 func TestReclaimNotice(t *testing.T) {

@@ -41,6 +41,7 @@ func (d *Daemon) launch(l *entry, a *cluster.Alloc) {
 	l.Purpose, l.Why, l.Decided = "", "", d.Loop.Now()
 	l.stage, l.told, l.drains, l.anew, l.lost, l.trouble, l.began, l.found = starting, false, true, false, "", "", 0, false
 	clear(l.codes)
+	l.trapped = false
 	l.Run++
 	l.seats = d.nodes.seatsOf(a)
 	run := l.Run

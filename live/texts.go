@@ -126,7 +126,7 @@ func EventText(ev *eventlog.Event, s *state.State, names Names) string {
 	case eventlog.Move:
 		return why("moves to " + On(s, ev.Job, names))
 	case eventlog.Resize:
-		return fmt.Sprintf("is resized to %d, on %s", s.Record(ev.Job).Tasks, On(s, ev.Job, names))
+		return why(fmt.Sprintf("is resized to %d, on %s", s.Record(ev.Job).Tasks, On(s, ev.Job, names)))
 	case eventlog.NodeSet:
 		if several(s.Cluster) {
 			return "node " + s.Cluster.Node(ev.Node).Name + " is " + ev.Health.String()

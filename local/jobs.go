@@ -34,6 +34,7 @@ type entry struct {
 	limits  rundir.Limits
 	batch   int // global batch size that its tasks are told, 0: their own
 	began   time.Duration
+	trapped bool          // devices of it are taken back, and there is no room for it elsewhere
 	undone  bool          // it starts again without the work that it had done
 	noise   time.Duration // when the noise of its gradients was last noted
 	exceeds time.Duration // since when it uses more memory than is booked; 0: it does not

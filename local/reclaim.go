@@ -10,6 +10,7 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/api/server"
+	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local/rundir"
@@ -158,8 +159,18 @@ func (d condition) reclaims(l *entry, grace time.Duration) (why string, left tim
 	return why, left
 }
 
+// takenBack tells whether an allocation has a device that is taken back.
+func (d condition) takenBack(a *cluster.Alloc) bool {
+	_, machine := d.health.drained.Reclaimed[wholeMachine]
+	return machine || slices.ContainsFunc(d.opt.Machine.names(a), func(name string) bool {
+		_, is := d.health.drained.Reclaimed[name]
+		return is
+	})
+}
+
 // handBack has a run leave that is on a device which is taken back: when what it needs to save its state is left of
-// the notice, and killed at its end. One that leaves already may have to be quicker, and frozen processes end with it.
+// the notice, and killed at its end. A job of several sizes goes on with what is left to it, where it can. One that leaves
+// already may have to be quicker, and frozen processes end with it.
 func (d condition) handBack(l *entry) {
 	r, now := d.State().Record(l.ID), d.Loop.Now()
 	how, grace := l.farewell(r, d.opt.Defaults.CancelGrace)
@@ -178,6 +189,16 @@ func (d condition) handBack(l *entry) {
 	case ready && wait > 0:
 		if wait < lookEvery { // else it is looked at again before
 			d.Loop.At(now+wait, d.takeBack)
+		}
+	case ready && left > 0 && live.CanShrink(r) && !l.trapped:
+		if d.Loop.Touch(l.ID) == nil {
+			live.Shrink(d.Daemon.Daemon, &l.Job, d.takenBack, why, func() {
+				l.trapped = true
+				d.Loop.Later(func() error {
+					d.handBack(l)
+					return nil
+				})
+			})
 		}
 	case ready, left == 0 && l.stage == frozen:
 		if d.Loop.Touch(l.ID) == nil {

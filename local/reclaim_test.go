@@ -201,6 +201,42 @@ func TestReclaimNotice(t *testing.T) {
 	h.told(long, "submit start evict")
 }
 
+// A job of several sizes goes on at once with what is left to it: elsewhere with as many tasks as it has where there is
+// room, else with fewer. Where there is room for none it waits, as others do.
+func TestReclaimShrinks(t *testing.T) {
+	longtest.Skip(t)
+	t.Parallel()
+	h := newHere(t, "fifo", 3, nil)
+	spec := h.saves(20)
+	spec.GPUs, spec.Tasks = api.Range{Least: 1, Most: 2, Ask: 2}, api.Tasks{PerGPU: true}
+	id := h.submit(spec)
+	h.made("up1")
+	for i, c := range []struct {
+		take string
+		on   []string
+		how  eventlog.Kind
+	}{{"slot0", []string{"slot1", "slot2"}, eventlog.Move}, {"slot1", []string{"slot2"}, eventlog.Resize}} {
+		h.reclaim(api.Reclaim{Devices: []string{c.take}, Notice: new(api.Seconds(20.2)), Why: "peak"}) // hardly more than its grace
+		h.made(fmt.Sprint("up", i+2))
+		if j := h.running(id, i+2); fmt.Sprint(j.Devices) != fmt.Sprint(c.on) || j.Preemptions != 0 || j.Failures != 0 {
+			t.Errorf("%+v", j)
+		}
+		if e := h.last(id, c.how); e.Reason.Code != job.TakenBack || !strings.Contains(e.Reason.Text, c.take+" is taken back by "+h.me.User+": peak") {
+			t.Errorf("%+v", e)
+		}
+	}
+	h.reclaim(api.Reclaim{Devices: []string{"slot2"}})
+	h.until(id, api.Waiting)
+	h.reclaim(api.Reclaim{Lend: true})
+	if j := h.running(id, 4); len(j.Devices) != 2 {
+		t.Errorf("%+v", j)
+	}
+	h.make("enough")
+	if j := h.until(id, api.Done); j.Failures != 0 || j.Preemptions != 1 {
+		t.Errorf("%+v", j)
+	}
+}
+
 // Frozen processes go, too: they have memory of the device. Their job starts anew where it may.
 func TestReclaimFrozen(t *testing.T) {
 	longtest.Skip(t)

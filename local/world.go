@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
@@ -109,7 +110,7 @@ func (d *Daemon) put(l *entry, a *cluster.Alloc, k int, from time.Duration) {
 		return
 	}
 	l.Run++
-	l.limits, l.exceeds = rundir.Limits{}, 0
+	l.limits, l.exceeds, l.trapped = rundir.Limits{}, 0, false
 	l.Report, l.status = nil, rundir.Status{}
 	l.saved = rundir.Saved{Progress: int64(from)}
 	l.token = newToken()
@@ -169,6 +170,9 @@ func (d *Daemon) Reshape(id job.ID, a *cluster.Alloc, moved bool) (pause time.Du
 		d.happens(l, makeWay)
 		l.seq = launches(r)*seqs + seqLeave
 		want := rundir.Want{Seq: l.seq, State: rundir.Save, Grace: l.Spec.Stop.Grace, Why: "it is given other devices"}
+		if why, left := (condition{d}).reclaims(l, want.Grace.Duration()); why != "" {
+			want.Grace, want.Why = min(want.Grace, api.Of(left)), why
+		}
 		if r.Job.Stop != job.Checkpoint {
 			want.State = rundir.End
 		}

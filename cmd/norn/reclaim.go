@@ -19,7 +19,8 @@ devices or nodes leave, and wait again with what they can save; nothing new star
 With --notice they run on for as long as their grace allows, and what is not gone at the end
 is killed. Without it they are told at once, and have the grace that they always have. With
 --now they are killed, and fall back to what they saved last. With --count Norn chooses which:
-those that nobody uses, then those whose jobs lose least.
+those that nobody uses, then those whose jobs lose least. Unless it is --now, a job of several
+sizes goes on at once on other devices, with fewer if need be.
 
 On a Kubernetes cluster the nodes stay open to others' pods: only Norn uses them no more.
 Bare pods there are deleted, since nobody makes them again. Reclaim needs the rights of an

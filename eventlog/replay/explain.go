@@ -273,13 +273,9 @@ func (f *follower) what(ev *eventlog.Event, s *state.State) string {
 		if f.had.SamePlaces(s.Alloc(f.id)) {
 			return "stays, and has " + Where(s, s.Alloc(f.id)) + beside(s, f.id) + f.resources(s) + paced(ev.Speed)
 		}
-		text := "moves to " + Where(s, s.Alloc(f.id)) + delayed(ev.Delay) + paced(ev.Speed)
-		if ev.Reason.Code != job.NoReason {
-			text += ": " + ev.Reason.Sentence(name)
-		}
-		return text
+		return f.goesOn("moves to ", ev, s, name)
 	case eventlog.Resize:
-		return fmt.Sprintf("is resized to %s, on %s", unit.Count(int(r.Tasks), "task"), Where(s, s.Alloc(f.id))) + delayed(ev.Delay) + paced(ev.Speed)
+		return f.goesOn("is resized to "+unit.Count(int(r.Tasks), "task")+", on ", ev, s, name)
 	case eventlog.Config:
 		return eventlog.TrainsWith + ev.Reported.String()
 	case eventlog.Saved:
@@ -302,6 +298,15 @@ func (f *follower) what(ev *eventlog.Event, s *state.State) string {
 		return "ends: " + ev.Outcome.String() + punctual(r) + attained(r, ev.Time)
 	}
 	return ""
+}
+
+// goesOn says that the job goes on with other devices, and why.
+func (f *follower) goesOn(how string, ev *eventlog.Event, s *state.State, name func(job.ID) string) string {
+	text := how + Where(s, s.Alloc(f.id)) + delayed(ev.Delay) + paced(ev.Speed)
+	if ev.Reason.Code != job.NoReason {
+		text += ": " + ev.Reason.Sentence(name)
+	}
+	return text
 }
 
 // deadline says by when a job is to end; empty without a deadline.
