@@ -136,9 +136,9 @@ func (d condition) takeBack() {
 	}
 }
 
-// reclaims is what is taken back first of all that a run is on, and the time until then, which is the run's own grace
+// reclaims is what is taken back first of all that an allocation has, and the time until then, which is the run's own grace
 // where no moment is set; empty: nothing is.
-func (d condition) reclaims(l *entry, grace time.Duration) (why string, left time.Duration) {
+func (d condition) reclaims(a *cluster.Alloc, grace time.Duration) (why string, left time.Duration) {
 	look := func(what, name string) {
 		order, is := d.health.drained.Reclaimed[name]
 		if !is {
@@ -153,19 +153,10 @@ func (d condition) reclaims(l *entry, grace time.Duration) (why string, left tim
 		}
 	}
 	look(d.opt.Machine.Name, wholeMachine)
-	for _, name := range d.opt.Machine.names(cmp.Or(d.State().Alloc(l.ID), d.State().PinnedPlace(l.ID))) {
+	for _, name := range d.opt.Machine.names(a) {
 		look(name, name)
 	}
 	return why, left
-}
-
-// takenBack tells whether an allocation has a device that is taken back.
-func (d condition) takenBack(a *cluster.Alloc) bool {
-	_, machine := d.health.drained.Reclaimed[wholeMachine]
-	return machine || slices.ContainsFunc(d.opt.Machine.names(a), func(name string) bool {
-		_, is := d.health.drained.Reclaimed[name]
-		return is
-	})
 }
 
 // handBack has a run leave that is on a device which is taken back: when what it needs to save its state is left of
@@ -177,7 +168,7 @@ func (d condition) handBack(l *entry) {
 	if l.stage == frozen {
 		grace = 0
 	}
-	why, left := d.reclaims(l, grace.Duration())
+	why, left := d.reclaims(cmp.Or(d.State().Alloc(l.ID), d.State().PinnedPlace(l.ID)), grace.Duration())
 	if why == "" {
 		return
 	}
@@ -192,7 +183,11 @@ func (d condition) handBack(l *entry) {
 		}
 	case ready && left > 0 && live.CanShrink(r) && !l.trapped:
 		if d.Loop.Touch(l.ID) == nil {
-			live.Shrink(d.Daemon.Daemon, &l.Job, d.takenBack, why, func() {
+			taken := func(a *cluster.Alloc) bool {
+				what, _ := d.reclaims(a, 0)
+				return what != ""
+			}
+			live.Shrink(d.Daemon.Daemon, &l.Job, taken, why, func() {
 				l.trapped = true
 				d.Loop.Later(func() error {
 					d.handBack(l)

@@ -170,7 +170,7 @@ func (d *Daemon) Reshape(id job.ID, a *cluster.Alloc, moved bool) (pause time.Du
 		d.happens(l, makeWay)
 		l.seq = launches(r)*seqs + seqLeave
 		want := rundir.Want{Seq: l.seq, State: rundir.Save, Grace: l.Spec.Stop.Grace, Why: "it is given other devices"}
-		if why, left := (condition{d}).reclaims(l, want.Grace.Duration()); why != "" {
+		if why, left := (condition{d}).reclaims(d.State().Alloc(id), want.Grace.Duration()); why != "" {
 			want.Grace, want.Why = min(want.Grace, api.Of(left)), why
 		}
 		if r.Job.Stop != job.Checkpoint {
